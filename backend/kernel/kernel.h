@@ -1,0 +1,191 @@
+// The kernel level: what a fusion and a hand-written .tk file both are. A grid, a window of each
+// operand at each grid point, and a body over windows held in VMEM; and the program that calls
+// kernels in order (one text form, grammar/kernel/kernel.ebnf).
+//
+//   kernel matmul {
+//     param M = 512, N = 512, K = 512, bm = 128, bn = 256, bk = 256;
+//     grid i: cdiv(M, bm) parallel, j: cdiv(N, bn) parallel, k: cdiv(K, bk);
+//     in  x: f32[M,K] block [bm, bk] at (i, k);
+//     in  w: f32[K,N] block [bk, bn] at (k, j);
+//     out o: f32[M,N] block [bm, bn] at (i, j);
+//     scratch acc: f32[bm,bn];
+//     when k == 0 { acc[:] = 0; }
+//     acc[:] = acc[:] + dot(x[:], w[:]);
+//     when k == num(k) - 1 { o[:] = acc[:]; }
+//   }
+//
+// A body is a graph of nodes in regions, in program order. Operations on block values are HLO's own
+// (Op and its attributes, HLO shape rules), so one evaluator function serves both levels.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/diag/diag.h"
+#include "src/ir/hlo.h"
+#include "src/ir/literal.h"
+#include "src/ir/shape.h"
+
+namespace tpuc::kernel {
+
+// An integer expression over grid indices, grid sizes, parameters and constants. `text` is how it
+// was written (parameters by name), so that printing keeps what the author may edit.
+struct Expr {
+  enum class Kind : uint8_t {
+    kConst, kAxis, kNum, kParam, kAdd, kSub, kMul, kDiv, kCdiv, kMod, kMin, kMax, kNeg
+  };
+  Kind kind = Kind::kConst;
+  int64_t value = 0;  // kConst; kAxis, kNum: axis number; kParam: parameter number
+  std::vector<Expr> args;
+  static Expr Const(int64_t v) {
+    Expr e;
+    e.value = v;
+    return e;
+  }
+  static Expr Axis(int64_t axis) {
+    Expr e;
+    e.kind = Kind::kAxis;
+    e.value = axis;
+    return e;
+  }
+  static Expr Param(int64_t param) {
+    Expr e;
+    e.kind = Kind::kParam;
+    e.value = param;
+    return e;
+  }
+};
+
+struct Param {
+  std::string name;
+  int64_t value = 0;
+};
+
+struct GridAxis {
+  std::string name;
+  Expr size;             // over parameters
+  int64_t extent = 1;    // its value
+  bool parallel = false;
+};
+
+struct Ref {             // an operand or a scratch buffer
+  enum class Role : uint8_t { kIn, kOut, kScratch };
+  std::string name;
+  Role role = Role::kIn;
+  Shape shape;           // the whole array, with layout and memory space; scratch: its block
+  std::vector<Expr> dim_exprs;    // of shape.dims, for printing
+  std::vector<int64_t> block;     // of each dimension, in elements; the whole array: shape.dims
+  std::vector<Expr> block_exprs;
+  std::vector<bool> squeezed;     // dimension dropped from the body's view (block size 1)
+  std::vector<Expr> index;        // of each dimension, in blocks, over grid indices
+  int buffers = 2;                // of the pipeline; an operand already in VMEM has none: it is a view
+  int alias = -1;                 // output: input ref whose buffer it updates
+  Loc loc;
+  bool InVmem() const { return shape.layout && shape.layout->memory_space == 1; }
+  Shape BlockShape() const;       // as the body sees it: element type, unsqueezed block dims
+};
+
+using NodeId = int32_t;
+
+struct Region {
+  std::vector<NodeId> nodes;      // in program order
+};
+
+// One dimension of a load or store: [start : start + size], start a scalar node (-1: the constant).
+struct Slice {
+  NodeId start_node = -1;
+  int64_t start = 0, size = 0;
+};
+
+struct Node {
+  enum class Kind : uint8_t {
+    kHlo,        // op on operands
+    kLoad,       // the slice of ref -> a block value
+    kStore,      // operands[0] -> the slice of ref
+    kAxis,       // grid index `axis` (scalar s32)
+    kNumAxis,    // its extent (scalar s32)
+    kWhen,       // operands[0] pred[]: regions then, otherwise
+    kFor,        // regions[0] runs for index node `loop_index` in [lower, upper)
+    kLoopIndex,  // the counter of the enclosing kFor (scalar s32)
+  };
+  Kind kind = Kind::kHlo;
+  Op op = Op::kParameter;         // kHlo
+  Shape shape;                    // block value; no layout. kStore, kWhen, kFor: empty tuple
+  std::vector<NodeId> operands;
+  std::vector<Attr> attrs;        // kHlo: dimensions, slice, padding, contracting dims, direction ...
+  Op reducer = Op::kAdd;          // kHlo kReduce: add, multiply, maximum, minimum, and, or
+  std::shared_ptr<Literal> literal;  // kHlo kConstant
+  int ref = -1;                   // kLoad, kStore
+  std::vector<Slice> slices;      // kLoad, kStore: one a dimension of the ref's block view
+  int axis = -1;
+  int64_t lower = 0, upper = 0;   // kFor
+  std::vector<Region> regions;    // kWhen: 1 or 2; kFor: 1
+  std::vector<Expr> dim_exprs;    // of shape.dims where written with parameters; may be empty
+  std::string name;               // variable name in the text; may be empty
+  std::string hlo;                // HLO instruction it came from
+  std::string op_name;            // its metadata
+  std::string place;              // "file.py:12" or "kernel.tk:12"
+  Loc loc;
+
+  const AttrValue* Find(AttrId id) const;
+  const Ints& IntsAttr(AttrId id) const;
+  absl::string_view StringAttr(AttrId id) const;
+};
+
+struct Kernel {
+  std::string name;
+  std::vector<Param> params;
+  std::vector<GridAxis> grid;     // last axis fastest; empty: one point
+  std::vector<Ref> refs;          // inputs, outputs, scratch, in order of declaration
+  std::vector<Node> nodes;        // by NodeId
+  Region body;
+  std::vector<std::string> ops;       // source opcodes, for reports ("dot" even where canonicalised)
+  std::vector<std::string> op_names;  // distinct metadata op_names
+  Loc loc;
+
+  int64_t GridSteps() const;
+  std::vector<int> Inputs() const;    // ref numbers
+  std::vector<int> Outputs() const;
+};
+
+struct Buffer {
+  std::string name;
+  Shape shape;                    // logical dims with device layout and memory space
+  int64_t offset = -1;            // bytes in its memory; -1: not assigned
+  int64_t bytes = 0;              // DeviceBytes(shape), rounded up to the allocation granule
+  std::shared_ptr<Literal> init;  // a constant
+  int input = -1, output = -1;    // port number
+  int64_t from = 0, to = 0;       // schedule positions, inclusive
+};
+
+struct Step {
+  enum class Kind : uint8_t { kCopyStart, kCopyDone, kCall };
+  Kind kind = Kind::kCall;
+  int kernel = -1;                // kCall
+  std::vector<int> operands;      // kCall: buffer of each in/out ref in order; copies: {source, destination}
+  int copy = -1;                  // copies: number that ties start and done
+  bool cross_program = false;
+  std::string name;               // HLO instruction
+  std::string op_name;
+};
+
+struct Port {
+  std::string name;
+  Shape shape;
+  int buffer = -1;
+};
+
+// A program: what the HLO passes produce and what a .tk file with a `program` states.
+struct Program {
+  std::string name;
+  std::shared_ptr<const Source> source;
+  std::vector<Kernel> kernels;
+  std::vector<Buffer> buffers;
+  std::vector<Step> steps;
+  std::vector<Port> inputs, outputs;
+};
+
+}  // namespace tpuc::kernel

@@ -1,0 +1,51 @@
+// Literal: a concrete value. Arrays are dense, row-major in the logical dimensions whatever the
+// layout of the shape; pred and all types of fewer than 8 bits take one byte an element; complex
+// values are (re, im) pairs.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "src/ir/shape.h"
+
+namespace tpuc {
+
+class Literal {
+ public:
+  Literal() = default;
+  // Zero-filled. The shape's element count must be allocatable: callers check limits first.
+  explicit Literal(Shape shape);
+
+  const Shape& shape() const { return shape_; }
+  // Constant printed as {...}: the data is unknown, and running it is an error.
+  bool elided() const { return elided_; }
+  void set_elided() { elided_ = true; data_.clear(); }
+
+  int64_t size() const { return shape_.ElementCount(); }
+  template <typename T>
+  T* data() { return reinterpret_cast<T*>(data_.data()); }
+  template <typename T>
+  const T* data() const { return reinterpret_cast<const T*>(data_.data()); }
+  uint8_t* bytes() { return data_.data(); }
+  const uint8_t* bytes() const { return data_.data(); }
+  int64_t byte_size() const { return static_cast<int64_t>(data_.size()); }
+
+  std::vector<Literal>& elements() { return elements_; }  // of a tuple
+  const std::vector<Literal>& elements() const { return elements_; }
+
+  // The same bytes seen as another shape of equal byte size (reshape, bitcast of dense data).
+  void Reinterpret(Shape shape) { shape_ = std::move(shape); }
+  bool IdenticalTo(const Literal& o) const;  // shape compatible and bits equal
+
+ private:
+  Shape shape_;
+  bool elided_ = false;
+  std::vector<uint8_t> data_;
+  std::vector<Literal> elements_;
+};
+
+}  // namespace tpuc
