@@ -98,6 +98,7 @@ struct Region {
 struct Slice {
   NodeId start_node = -1;
   int64_t start = 0, size = 0;
+  std::vector<Expr> start_expr, size_expr;  // none, or one where written with parameters
 };
 
 struct Node {
@@ -124,6 +125,8 @@ struct Node {
   int64_t lower = 0, upper = 0;   // kFor
   std::vector<Region> regions;    // kWhen: 1 or 2; kFor: 1
   std::vector<Expr> dim_exprs;    // of shape.dims where written with parameters; may be empty
+  std::vector<Expr> value_expr;   // none, or one: a scalar constant written with parameters
+  std::vector<Expr> bound_exprs;  // kFor: {lower, upper} where written with parameters; may be empty
   std::string name;               // variable name in the text; may be empty
   std::string hlo;                // HLO instruction it came from
   std::string op_name;            // its metadata
@@ -135,9 +138,17 @@ struct Node {
   absl::string_view StringAttr(AttrId id) const;
 };
 
+// assert lhs cmp rhs "message": checked when parameters are set.
+struct Assert {
+  Expr lhs, rhs;
+  std::string cmp;                // == != < <= > >=
+  std::string message;
+};
+
 struct Kernel {
   std::string name;
   std::vector<Param> params;
+  std::vector<Assert> asserts;
   std::vector<GridAxis> grid;     // last axis fastest; empty: one point
   std::vector<Ref> refs;          // inputs, outputs, scratch, in order of declaration
   std::vector<Node> nodes;        // by NodeId

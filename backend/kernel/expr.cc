@@ -1,0 +1,99 @@
+// Evaluation of kernel index expressions (expr.h). Overflow and division by zero give no value; they
+// never trap.
+#include "backend/kernel/expr.h"
+
+#include <algorithm>
+
+namespace tpuc::kernel {
+namespace {
+
+std::optional<int64_t> FloorDiv(int64_t a, int64_t b) {
+  if (b == 0 || (a == INT64_MIN && b == -1)) return std::nullopt;
+  int64_t q = a / b;
+  return q * b != a && ((a < 0) != (b < 0)) ? q - 1 : q;
+}
+
+std::optional<int64_t> Apply(Expr::Kind kind, int64_t a, int64_t b) {
+  int64_t r = 0;
+  switch (kind) {
+    case Expr::Kind::kAdd:
+      return __builtin_add_overflow(a, b, &r) ? std::nullopt : std::optional<int64_t>(r);
+    case Expr::Kind::kSub:
+      return __builtin_sub_overflow(a, b, &r) ? std::nullopt : std::optional<int64_t>(r);
+    case Expr::Kind::kMul:
+      return __builtin_mul_overflow(a, b, &r) ? std::nullopt : std::optional<int64_t>(r);
+    case Expr::Kind::kDiv:
+      return FloorDiv(a, b);
+    case Expr::Kind::kCdiv: {
+      std::optional<int64_t> q = FloorDiv(a, b);
+      if (!q) return q;
+      return *q * b == a ? *q : *q + 1;
+    }
+    case Expr::Kind::kMod: {
+      std::optional<int64_t> q = FloorDiv(a, b);
+      if (!q) return q;
+      return a - *q * b;
+    }
+    case Expr::Kind::kMin:
+      return std::min(a, b);
+    case Expr::Kind::kMax:
+      return std::max(a, b);
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+std::optional<int64_t> EvaluateExpr(const Expr& e, const ExprValues& values) {
+  const auto in = [&](size_t size) { return e.value >= 0 && e.value < static_cast<int64_t>(size); };
+  switch (e.kind) {
+    case Expr::Kind::kConst:
+      return e.value;
+    case Expr::Kind::kAxis:
+      if (!in(values.point.size())) return std::nullopt;
+      return values.point[e.value];
+    case Expr::Kind::kNum:
+      if (!in(values.grid.size())) return std::nullopt;
+      return values.grid[e.value].extent;
+    case Expr::Kind::kParam:
+      if (!in(values.params.size())) return std::nullopt;
+      return values.params[e.value].value;
+    default:
+      break;
+  }
+  if (e.args.empty()) return std::nullopt;
+  std::optional<int64_t> result = EvaluateExpr(e.args[0], values);
+  if (e.kind == Expr::Kind::kNeg) {
+    return result ? Apply(Expr::Kind::kSub, 0, *result) : std::nullopt;
+  }
+  for (size_t i = 1; i < e.args.size() && result; ++i) {
+    std::optional<int64_t> b = EvaluateExpr(e.args[i], values);
+    result = b ? Apply(e.kind, *result, *b) : std::nullopt;
+  }
+  return result;
+}
+
+bool UsesAxis(const Expr& e) {
+  if (e.kind == Expr::Kind::kAxis) return true;
+  return std::any_of(e.args.begin(), e.args.end(), UsesAxis);
+}
+
+bool UsesParam(const Expr& e) {
+  if (e.kind == Expr::Kind::kParam) return true;
+  return std::any_of(e.args.begin(), e.args.end(), UsesParam);
+}
+
+bool SameExpr(const Expr& a, const Expr& b) {
+  return a.kind == b.kind && a.value == b.value && a.args.size() == b.args.size() &&
+         std::equal(a.args.begin(), a.args.end(), b.args.begin(), SameExpr);
+}
+
+Expr MakeExpr(Expr::Kind kind, std::vector<Expr> args) {
+  Expr e;
+  e.kind = kind;
+  e.args = std::move(args);
+  return e;
+}
+
+}  // namespace tpuc::kernel

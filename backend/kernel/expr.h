@@ -1,0 +1,32 @@
+// Integer expressions of kernels (kernel.h Expr): evaluation over parameter values, grid indices and
+// grid extents.
+//
+//   cdiv(M, bm) with M = 500, bm = 128 is 4; i * 2 + 1 at grid point {3} is 7.
+//
+// Division rounds towards minus infinity, as Python's //; there is no overflow: it is an error.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "backend/kernel/kernel.h"
+
+namespace tpuc::kernel {
+
+struct ExprValues {
+  absl::Span<const Param> params;
+  absl::Span<const int64_t> point;    // grid indices; empty where none may be used
+  absl::Span<const GridAxis> grid;    // for num(axis)
+};
+
+// Nothing on division by zero, overflow, or a name without a value.
+std::optional<int64_t> EvaluateExpr(const Expr& e, const ExprValues& values);
+bool UsesAxis(const Expr& e);   // any grid index
+bool UsesParam(const Expr& e);
+bool SameExpr(const Expr& a, const Expr& b);
+Expr MakeExpr(Expr::Kind kind, std::vector<Expr> args);
+
+}  // namespace tpuc::kernel

@@ -1,0 +1,27 @@
+// HLO to kernels: a scheduled, fused, memory-assigned module becomes a kernel::Program. A fusion is a
+// kernel whose body is its computation; any other operation on arrays is a kernel of one operation;
+// copy-start and copy-done are steps; tuples and bitcasts are wiring and cost nothing.
+//
+//   f = f32[16]{0:T(128)S(1)} fusion(h), kind=kLoop, calls={ multiply, reduce }
+//   becomes   kernel f { in h ..., out o ...; x = h[:]; o[:] = sum(x * x, axis=1); }
+//
+// It decides no placement: offsets come from the buffer assignment, shapes and memory spaces from
+// the instructions.
+#pragma once
+
+#include <memory>
+
+#include "backend/chip/chip.h"
+#include "backend/kernel/kernel.h"
+#include "src/diag/diag.h"
+#include "src/ir/buffers.h"
+#include "src/ir/hlo.h"
+
+namespace tpuc {
+
+// Null on error (operations that kernels have no form for: E1200; windows that do not fit: E1001).
+std::unique_ptr<kernel::Program> KernelsFromHlo(const Module& module,
+                                                const BufferAssignment& assignment,
+                                                const Chip& chip, DiagSink* diags);
+
+}  // namespace tpuc
