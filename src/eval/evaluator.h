@@ -1,0 +1,53 @@
+// The reference evaluator: runs an HLO module on literals, one instruction at a time, simple and
+// right before fast. What XLA computes on a CPU without excess precision (kIeee), or with f32 dots
+// rounded as the MXU rounds them (kChip).
+//
+// Narrow floats compute each operation in f32 and round back to nearest even. Integers wrap; x/0 is
+// -1 (signed) or all ones, x%0 is x, shifts by the width or more leave nothing (or the sign).
+// Evaluation order is the computation's instruction order, without recursion over operands; values
+// are freed after their last use. Operations and types it cannot run are diagnostics naming them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "src/diag/diag.h"
+#include "src/ir/hlo.h"
+#include "src/ir/literal.h"
+
+namespace tpuc {
+
+// kChip: both operands of an f32 dot of default precision round to bf16 (nearest even); products
+// accumulate in f32. Precision high and highest stay full f32.
+enum class Numbers : uint8_t { kIeee, kChip };
+
+struct EvalOptions {
+  Numbers numbers = Numbers::kIeee;
+  // Bytes of values that may live at once; 0: the physical memory of the host.
+  int64_t memory_limit = 0;
+};
+
+// Runs the entry computation. inputs[i] is parameter i, of a compatible shape. A wrong number or
+// shape of inputs is a diagnostic (kEvalInputs), as are elided constants (kEvalElided), values that
+// cannot be allocated (kEvalMemory) and unsupported operations (kUnsupportedOp).
+std::optional<Literal> Evaluate(const Module& module, std::vector<Literal> inputs,
+                                const EvalOptions& options, DiagSink* diags);
+
+// One operation without called computations on literals; the result has `shape`. Operands are
+// dense row major. Operands and attributes must be those of a verified instruction. nullopt and
+// *error where the operation or a type of it is not supported.
+std::optional<Literal> EvaluateOp(Op op, const Shape& shape,
+                                  absl::Span<const Literal* const> operands,
+                                  absl::Span<const Attr> attrs, const EvalOptions& options,
+                                  std::string* error);
+
+// reduce by one of the simple reducers (add, multiply, maximum, minimum, and, or, xor) over
+// `dimensions` of operand, starting from the scalar init. Narrow floats accumulate in f32 and round
+// once.
+std::optional<Literal> EvaluateReduce(Op reducer, const Shape& shape, const Literal& operand,
+                                      const Literal& init, const Ints& dimensions,
+                                      std::string* error);
+
+}  // namespace tpuc
