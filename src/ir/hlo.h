@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/string_view.h"
 #include "src/diag/diag.h"
@@ -93,12 +94,12 @@ struct Instruction {
   Op op;
   Shape shape;
   absl::InlinedVector<Instruction*, 2> operands;
-  std::vector<Attr> attrs;  // at most one of an id
-  std::unique_ptr<Literal> literal;      // kConstant
-  int64_t parameter_number = -1;         // kParameter
-  std::unique_ptr<Metadata> metadata;    // may be null
+  std::vector<Attr> attrs;             // at most one of an id
+  std::unique_ptr<Literal> literal;    // kConstant
+  int64_t parameter_number = -1;       // kParameter
+  std::unique_ptr<Metadata> metadata;  // may be null
   Computation* parent = nullptr;
-  Loc loc;                               // in Module::source
+  Loc loc;  // in Module::source
 
   const AttrValue* Find(AttrId id) const;
   bool Has(AttrId id) const { return Find(id) != nullptr; }
@@ -106,13 +107,28 @@ struct Instruction {
   int64_t IntAttr(AttrId id, int64_t default_value = 0) const;
   bool BoolAttr(AttrId id, bool default_value = false) const;
   absl::string_view StringAttr(AttrId id, absl::string_view default_value = "") const;
-  const Ints& IntsAttr(AttrId id) const;  // {} where absent
+  const Ints& IntsAttr(AttrId id) const;          // {} where absent
   Computation* ComputationAttr(AttrId id) const;  // null where absent
   void Set(AttrId id, AttrValue value);
   void Remove(AttrId id);
   // Every computation that an attribute names, in table order.
   std::vector<Computation*> CalledComputations() const;
   absl::string_view op_name() const { return metadata ? absl::string_view(metadata->op_name) : ""; }
+};
+
+// Names in use, and the next free number of each ("add" -> "add.1").
+class NameTable {
+ public:
+  void Take(absl::string_view name) { taken_.emplace(name); }
+  void Release(absl::string_view name) {
+    auto it = taken_.find(name);
+    if (it != taken_.end()) taken_.erase(it);
+  }
+  std::string Unique(absl::string_view name);  // taken from now on
+
+ private:
+  absl::flat_hash_set<std::string> taken_;
+  absl::flat_hash_map<std::string, int64_t> next_;
 };
 
 struct Computation {
@@ -123,7 +139,11 @@ struct Computation {
   Instruction* root = nullptr;
   std::string execution_thread;  // "" is "main"
   Loc loc;
+  std::unique_ptr<NameTable> names;  // made by the first UniqueName; null after parsing
 
+  // `base`, or "base.N" where that is in use. A name given to an instruction without it (renaming)
+  // must itself come from here.
+  std::string UniqueName(absl::string_view base);
   // Parameters by number.
   std::vector<Instruction*> Parameters() const;
   // Appends (before nothing): the caller keeps the topological order. `name` is made unique.
@@ -183,6 +203,7 @@ struct Module {
   FrameTables frames;
   std::vector<std::unique_ptr<Computation>> computations;  // callees first
   Computation* entry = nullptr;
+  std::unique_ptr<NameTable> names;  // of computations; made by the first AddComputation
 
   Computation* AddComputation(std::string name);  // made unique; before the entry if there is one
   // "mk.py:35" for an instruction with source or stack frame metadata; "" where unknown.
@@ -190,7 +211,8 @@ struct Module {
 };
 
 std::unique_ptr<Module> Clone(const Module& module);
-// Clones an instruction's fields (not its users) into `to` with the given operands and a unique name.
+// Clones an instruction's fields (not its users) into `to` with the given operands and a unique
+// name.
 Instruction* CloneInto(Computation* to, const Instruction& from,
                        absl::InlinedVector<Instruction*, 2> operands);
 

@@ -19,17 +19,27 @@ class Literal {
   Literal() = default;
   // Zero-filled. The shape's element count must be allocatable: callers check limits first.
   explicit Literal(Shape shape);
+  // An array of those bytes, or a tuple of those elements (as many as the shape says).
+  Literal(Shape shape, std::vector<uint8_t> data);
+  Literal(Shape shape, std::vector<Literal> elements);
 
   const Shape& shape() const { return shape_; }
   // Constant printed as {...}: the data is unknown, and running it is an error.
   bool elided() const { return elided_; }
-  void set_elided() { elided_ = true; data_.clear(); }
+  void set_elided() {
+    elided_ = true;
+    data_.clear();
+  }
 
   int64_t size() const { return shape_.ElementCount(); }
   template <typename T>
-  T* data() { return reinterpret_cast<T*>(data_.data()); }
+  T* data() {
+    return reinterpret_cast<T*>(data_.data());
+  }
   template <typename T>
-  const T* data() const { return reinterpret_cast<const T*>(data_.data()); }
+  const T* data() const {
+    return reinterpret_cast<const T*>(data_.data());
+  }
   uint8_t* bytes() { return data_.data(); }
   const uint8_t* bytes() const { return data_.data(); }
   int64_t byte_size() const { return static_cast<int64_t>(data_.size()); }

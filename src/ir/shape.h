@@ -55,9 +55,9 @@ struct SplitConfig {
 struct Layout {
   Dims minor_to_major;
   absl::InlinedVector<Tile, 2> tiles;
-  int64_t memory_space = 0;  // 0 HBM, 1 VMEM, 2 sync flag, 5 host, 6 SMEM
-  int64_t element_bits = 0;  // E(n); 0: the type's own
-  int64_t tail_padding = 1;  // L(n), elements
+  int64_t memory_space = 0;           // 0 HBM, 1 VMEM, 2 sync flag, 5 host, 6 SMEM
+  int64_t element_bits = 0;           // E(n); 0: the type's own
+  int64_t tail_padding = 1;           // L(n), elements
   int64_t metadata_prefix_bytes = 0;  // M(n)
   std::optional<Type> index_type, pointer_type;
   std::vector<SplitConfig> splits;
