@@ -1,0 +1,76 @@
+// cse. One walk in order over each computation; an instruction with the same key (operation, shape,
+// attributes, operands) as an earlier one is replaced by it:
+//
+//   a = add(x, y); b = add(x, y); m = multiply(a, b)     becomes     m = multiply(a, a)
+//
+// Left alone: parameters, side effects, random numbers, asynchronous pairs, custom calls, and
+// instructions ordered by control predecessors. Fusions are: they are kernels already.
+#include "passes/cse.h"
+
+#include "absl/container/flat_hash_map.h"
+#include "passes/attr_key.h"
+#include "src/ir/op_table.h"
+
+namespace tpuc {
+namespace {
+
+bool MayShare(const Instruction& i) {
+  if (i.Has(AttrId::kControlPredecessors)) return false;
+  if (i.op == Op::kConstant) return !i.literal->elided();
+  if (i.op == Op::kIota) return true;
+  switch (InfoOf(i.op).op_class) {
+    case OpClass::kElementwise:
+    case OpClass::kTuple:
+    case OpClass::kContract:
+    case OpClass::kReduce:
+      return true;
+    case OpClass::kMove:
+      return i.op != Op::kCopy;
+    default:
+      return false;
+  }
+}
+
+std::string KeyOf(const Instruction& i, const absl::flat_hash_map<const Instruction*, int>& ids) {
+  std::string key = absl::StrCat(OpName(i.op), " ", ToString(i.shape), " ");
+  for (const Instruction* operand : i.operands) absl::StrAppend(&key, ids.at(operand), ",");
+  if (i.op == Op::kConstant && i.shape.IsArray()) {
+    key.append(reinterpret_cast<const char*>(i.literal->bytes()), i.literal->byte_size());
+  }
+  return absl::StrCat(key, " ", ValueAttrsKey(i));
+}
+
+int ShareIn(Computation* computation) {
+  absl::flat_hash_map<const Instruction*, int> ids;
+  absl::flat_hash_map<std::string, Instruction*> first;
+  absl::flat_hash_map<Instruction*, Instruction*> map;
+  for (const auto& instruction : computation->instructions) {
+    Instruction* i = instruction.get();
+    for (Instruction*& operand : i->operands) {
+      auto it = map.find(operand);
+      if (it != map.end()) operand = it->second;
+    }
+    ids[i] = static_cast<int>(ids.size());
+    if (!MayShare(*i)) continue;
+    auto [it, inserted] = first.try_emplace(KeyOf(*i, ids), i);
+    if (!inserted) map[i] = it->second;
+  }
+  if (map.empty()) return 0;
+  auto it = map.find(computation->root);
+  if (it != map.end()) computation->root = it->second;
+  return computation->RemoveDead();
+}
+
+}  // namespace
+
+bool Cse::Run(Module* module, PassContext* context) {
+  int removed = 0;
+  for (const auto& computation : module->computations) {
+    // The two parameters of a reduction body and the like are not worth a walk.
+    if (computation->instructions.size() > 3) removed += ShareIn(computation.get());
+  }
+  if (removed) context->Remark("shared: ", removed, " instructions removed");
+  return removed > 0;
+}
+
+}  // namespace tpuc

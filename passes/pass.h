@@ -1,0 +1,45 @@
+// A pass: one step from HLO to HLO. It reads and rewrites the module in place, says whether it
+// changed anything, and reports errors into the context. Every pass keeps the values of the module
+// and finds nothing left to do when it is run a second time.
+//
+// What a pass weighed (candidates taken and refused, with their costs) goes into `remarks`, which
+// `--print-after=PASS` shows.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "backend/chip/chip.h"
+#include "src/diag/diag.h"
+#include "src/ir/buffers.h"
+#include "src/ir/hlo.h"
+
+namespace tpuc {
+
+struct PassContext {
+  const Chip* chip = nullptr;
+  DiagSink* diags = nullptr;
+  std::string* remarks = nullptr;  // null: nobody asks
+  // Filled by memory-space-assignment (VMEM) and buffer-assignment (all).
+  BufferAssignment* buffers = nullptr;
+  // Constants of more elements than this are not folded.
+  int64_t max_folded_elements = 64 * 1024;
+
+  template <typename... Args>
+  void Remark(const Args&... args) const {
+    if (remarks) absl::StrAppend(remarks, args..., "\n");
+  }
+};
+
+class Pass {
+ public:
+  virtual ~Pass() = default;
+  virtual absl::string_view name() const = 0;
+  // Returns whether the module changed. Errors go to context->diags; the module may then be
+  // half rewritten and is of no further use.
+  virtual bool Run(Module* module, PassContext* context) = 0;
+};
+
+}  // namespace tpuc

@@ -1,0 +1,110 @@
+// The table of passes, read top to bottom, with what holds after each group; and the loop over it.
+#include "passes/pipeline.h"
+
+#include <algorithm>
+
+#include "passes/call_inliner.h"
+#include "passes/constant_folding.h"
+#include "passes/cse.h"
+#include "passes/dce.h"
+#include "passes/tuple_simplifier.h"
+#include "passes/zero_sized.h"
+#include "src/diag/check.h"
+
+namespace tpuc {
+namespace {
+
+template <typename T>
+std::unique_ptr<Pass> New() {
+  return std::make_unique<T>();
+}
+
+std::vector<std::string> PassNames() {
+  std::vector<std::string> names;
+  for (const PassRow& row : PassTable()) names.emplace_back(row.name);
+  return names;
+}
+
+bool CheckName(const std::string& name, DiagSink* diags) {
+  if (IsPass(name)) return true;
+  Diag& diag = diags->Add(DiagCode::kUnknownPass, absl::StrCat("no pass is called '", name, "'"));
+  std::string nearest = NearestName(name, PassNames());
+  diag.hint = nearest.empty() ? "`tpuc list passes` prints their names"
+                              : absl::StrCat("did you mean '", nearest, "'?");
+  return false;
+}
+
+// The rows to run, in order.
+std::vector<const PassRow*> Chosen(const PipelineOptions& options) {
+  std::vector<const PassRow*> rows;
+  if (options.all) {
+    for (const PassRow& row : PassTable()) rows.push_back(&row);
+  } else {
+    for (const std::string& name : options.passes) {
+      auto it = std::find_if(PassTable().begin(), PassTable().end(),
+                             [&](const PassRow& row) { return row.name == name; });
+      rows.push_back(&*it);
+    }
+  }
+  for (const std::string& name : options.disabled) {
+    rows.erase(std::remove_if(rows.begin(), rows.end(),
+                              [&](const PassRow* row) { return row->name == name; }),
+               rows.end());
+  }
+  if (!options.stop_after.empty()) {
+    auto last = std::find_if(rows.rbegin(), rows.rend(),
+                             [&](const PassRow* row) { return row->name == options.stop_after; });
+    if (last != rows.rend()) rows.erase(last.base(), rows.end());
+  }
+  return rows;
+}
+
+}  // namespace
+
+const std::vector<PassRow>& PassTable() {
+  static const auto* table = new std::vector<PassRow>{
+      {"call-inliner", New<CallInliner>, "replaces each call by the body it calls"},
+      {"tuple-simplifier", New<TupleSimplifier>, "reads of a tuple just made read its element"},
+      // No call is left; tuples stand only at the root and around loops and custom calls.
+      {"zero-sized", New<ZeroSized>, "removes work on arrays without elements"},
+      {"constant-folding", New<ConstantFolding>, "evaluates small operations on constants"},
+      {"cse", New<Cse>, "computes equal expressions once"},
+      {"dce", New<Dce>, "drops what no result needs"},
+  };
+  return *table;
+}
+
+bool IsPass(absl::string_view name) {
+  return std::any_of(PassTable().begin(), PassTable().end(),
+                     [&](const PassRow& row) { return row.name == name; });
+}
+
+bool RunPipeline(Module* module, const Chip& chip, const PipelineOptions& options,
+                 const PassObserver& observer, BufferAssignment* buffers, DiagSink* diags) {
+  bool known = true;
+  for (const std::string& name : options.passes) known &= CheckName(name, diags);
+  for (const std::string& name : options.disabled) known &= CheckName(name, diags);
+  if (!options.stop_after.empty()) known &= CheckName(options.stop_after, diags);
+  if (!known) return false;
+
+  std::string remarks;
+  PassContext context;
+  context.chip = &chip;
+  context.diags = diags;
+  context.buffers = buffers;
+  if (options.want_remarks) context.remarks = &remarks;
+
+  if (options.verify_each && !options.verify_each("", *module)) return false;
+  for (const PassRow* row : Chosen(options)) {
+    SetCurrentStage(absl::StrCat("pass ", row->name));
+    remarks.clear();
+    int errors = diags->errors();
+    bool changed = row->make()->Run(module, &context);
+    if (observer) observer(row->name, *module, changed, remarks);
+    if (diags->errors() > errors) return false;
+    if (changed && options.verify_each && !options.verify_each(row->name, *module)) return false;
+  }
+  return true;
+}
+
+}  // namespace tpuc
