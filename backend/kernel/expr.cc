@@ -89,6 +89,29 @@ bool SameExpr(const Expr& a, const Expr& b) {
          std::equal(a.args.begin(), a.args.end(), b.args.begin(), SameExpr);
 }
 
+bool ReevaluateWindows(Kernel* kernel) {
+  bool ok = true;
+  const ExprValues values{kernel->params, {}, {}};
+  const auto set = [&](const Expr& e, int64_t* out, int64_t least) {
+    std::optional<int64_t> v = EvaluateExpr(e, values);
+    if (!v || *v < least) {
+      ok = false;
+    } else {
+      *out = *v;
+    }
+  };
+  for (GridAxis& axis : kernel->grid) set(axis.size, &axis.extent, 0);
+  for (Ref& ref : kernel->refs) {
+    for (size_t d = 0; d < ref.dim_exprs.size() && d < ref.shape.dims.size(); ++d) {
+      set(ref.dim_exprs[d], &ref.shape.dims[d], 0);
+    }
+    for (size_t d = 0; d < ref.block_exprs.size() && d < ref.block.size(); ++d) {
+      set(ref.block_exprs[d], &ref.block[d], 0);
+    }
+  }
+  return ok;
+}
+
 Expr MakeExpr(Expr::Kind kind, std::vector<Expr> args) {
   Expr e;
   e.kind = kind;

@@ -27,6 +27,10 @@ std::optional<int64_t> EvaluateExpr(const Expr& e, const ExprValues& values);
 bool UsesAxis(const Expr& e);   // any grid index
 bool UsesParam(const Expr& e);
 bool SameExpr(const Expr& a, const Expr& b);
+// After a change of parameter values: grid extents and the shapes and blocks of refs that are written
+// with parameters take their new values; the body does not. False where an expression has no value
+// or a size is negative.
+bool ReevaluateWindows(Kernel* kernel);
 Expr MakeExpr(Expr::Kind kind, std::vector<Expr> args);
 
 }  // namespace tpuc::kernel

@@ -6,9 +6,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "backend/chip/chip.h"
+#include "backend/kernel/expr.h"
 #include "backend/kernel/kernel.h"
 #include "src/diag/diag.h"
 
@@ -18,6 +20,9 @@ namespace tpuc::kernel {
 // T(8,128)(2,1) for 16, T(8,128)(4,1) for 8; rank 0 and 1: T(128), T(256)(128)(2,1),
 // T(512)(128)(4,1) (hlo-text.md section 9; tpu-v6e-compiler.md (a), stage 0026).
 Layout DeviceLayout(Type type, int rank, int64_t memory_space);
+
+// The same shape with the tiling (and, where it has none, the layout) of DeviceLayout.
+Shape WithDeviceLayout(Shape shape);
 
 // The window of a ref as it lies in VMEM: block dimensions (squeezed ones are 1), the ref's order and
 // tiles, memory space 1.

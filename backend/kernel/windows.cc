@@ -1,0 +1,160 @@
+// VMEM of windows and scratch (windows.h).
+#include "backend/kernel/windows.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace tpuc::kernel {
+namespace {
+
+int64_t SaturatingMul(int64_t a, int64_t b) {
+  int64_t r = 0;
+  return __builtin_mul_overflow(a, b, &r) ? INT64_MAX : r;
+}
+
+int64_t SaturatingAdd(int64_t a, int64_t b) {
+  int64_t r = 0;
+  return __builtin_add_overflow(a, b, &r) ? INT64_MAX : r;
+}
+
+// One line of the table of E1001.
+std::string TableLine(const Kernel& kernel, const WindowBytes& w) {
+  const Ref& ref = kernel.refs[w.ref];
+  const int64_t plain =
+      SaturatingMul(ref.BlockShape().ElementCount(), LiteralBytesOf(ref.shape.type));
+  return absl::StrCat(ref.name, ": ", w.Total(), " bytes = ", w.buffers, " x ", w.bytes, " (",
+                      ToString(WindowShape(ref)), ", ", plain, " bytes unpadded)");
+}
+
+// The largest value of a parameter with which the kernel fits, other parameters as they are; 0: none.
+// Sizes grow with a block parameter, so bisection finds it.
+int64_t LargestFittingParam(const Kernel& kernel, int param, int64_t limit) {
+  Kernel trial;  // the body does not matter
+  trial.params = kernel.params;
+  trial.grid = kernel.grid;
+  trial.refs = kernel.refs;
+  const auto fits = [&](int64_t value) {
+    trial.params[param].value = value;
+    return ReevaluateWindows(&trial) && TotalBytes(WindowsOf(trial)) <= limit;
+  };
+  int64_t low = 0, high = kernel.params[param].value;
+  while (high - low > 1) {
+    const int64_t middle = low + (high - low) / 2;
+    (fits(middle) ? low : high) = middle;
+  }
+  if (low > 8) low -= low % 8;
+  return low > 0 && fits(low) ? low : 0;
+}
+
+std::string Hint(const Kernel& kernel, int64_t limit) {
+  std::vector<std::string> fixes;
+  for (size_t p = 0; p < kernel.params.size(); ++p) {
+    bool sizes_blocks = false;
+    for (const Ref& ref : kernel.refs) {
+      for (const Expr& e : ref.block_exprs) {
+        sizes_blocks |= e.kind == Expr::Kind::kParam && e.value == static_cast<int64_t>(p);
+      }
+    }
+    if (!sizes_blocks) continue;
+    const int64_t value = LargestFittingParam(kernel, static_cast<int>(p), limit);
+    if (value > 0) fixes.push_back(absl::StrCat(kernel.params[p].name, "=", value));
+  }
+  if (fixes.empty()) return "make the blocks smaller";
+  std::string text = absl::StrCat("the largest that fits: --set ", fixes[0]);
+  for (size_t i = 1; i < fixes.size(); ++i) absl::StrAppend(&text, ", or ", fixes[i]);
+  return text;
+}
+
+}  // namespace
+
+Layout DeviceLayout(Type type, int rank, int64_t memory_space) {
+  Layout layout = DefaultLayout(rank);
+  layout.memory_space = memory_space;
+  const int64_t packing = std::max(1, 32 / std::max(BitsOf(type), 8));
+  if (rank >= 2) {
+    layout.tiles.push_back(Tile{{8, 128}});
+    if (packing > 1) layout.tiles.push_back(Tile{{packing, 1}});
+  } else {
+    layout.tiles.push_back(Tile{{128 * packing}});
+    if (packing > 1) {
+      layout.tiles.push_back(Tile{{128}});
+      layout.tiles.push_back(Tile{{packing, 1}});
+    }
+  }
+  return layout;
+}
+
+Shape WithDeviceLayout(Shape shape) {
+  if (shape.IsTuple()) {
+    for (Shape& e : shape.elements) e = WithDeviceLayout(std::move(e));
+    return shape;
+  }
+  if (!shape.IsArray()) return shape;
+  Layout layout = DeviceLayout(shape.type, shape.rank(), 0);
+  if (!shape.layout) {
+    shape.layout = std::move(layout);
+  } else if (shape.layout->tiles.empty()) {
+    shape.layout->tiles = std::move(layout.tiles);
+  }
+  return shape;
+}
+
+Shape WindowShape(const Ref& ref) {
+  Shape s = ref.shape;
+  for (size_t d = 0; d < ref.block.size() && d < s.dims.size(); ++d) s.dims[d] = ref.block[d];
+  s = WithDeviceLayout(std::move(s));
+  s.layout->memory_space = 1;
+  return s;
+}
+
+std::vector<WindowBytes> WindowsOf(const Kernel& kernel) {
+  std::vector<WindowBytes> result;
+  const bool one_step = kernel.GridSteps() <= 1;
+  for (size_t r = 0; r < kernel.refs.size(); ++r) {
+    const Ref& ref = kernel.refs[r];
+    WindowBytes w;
+    w.ref = static_cast<int>(r);
+    const bool view = ref.role != Ref::Role::kScratch && ref.InVmem();
+    if (!view) w.bytes = DeviceBytes(WindowShape(ref));
+    // A window that never moves needs no second buffer (PS-2.8).
+    const bool moves = std::any_of(ref.index.begin(), ref.index.end(), UsesAxis);
+    w.buffers = ref.role == Ref::Role::kScratch || one_step || !moves ? 1 : ref.buffers;
+    result.push_back(w);
+  }
+  return result;
+}
+
+int64_t TotalBytes(const std::vector<WindowBytes>& windows) {
+  int64_t total = 0;
+  for (const WindowBytes& w : windows) {
+    total = SaturatingAdd(total, SaturatingMul(w.bytes, w.buffers));
+  }
+  return total;
+}
+
+bool CheckVmemBudget(const Kernel& kernel, std::shared_ptr<const Source> source, const Chip& chip,
+                     DiagSink* diags) {
+  const std::vector<WindowBytes> windows = WindowsOf(kernel);
+  const int64_t asked = TotalBytes(windows);
+  const int64_t limit = chip.scoped_vmem_bytes;
+  if (asked <= limit) return true;
+  Diag& d = diags->Add(
+      DiagCode::kVmemBudget, std::move(source), kernel.loc,
+      absl::StrCat("kernel ", kernel.name, ": windows and scratch take ", asked,
+                   " bytes of VMEM, the limit of one kernel is ", limit, ": ", asked - limit,
+                   " bytes too many"));
+  std::vector<WindowBytes> sorted = windows;
+  std::stable_sort(sorted.begin(), sorted.end(), [](const WindowBytes& a, const WindowBytes& b) {
+    return SaturatingMul(a.bytes, a.buffers) > SaturatingMul(b.bytes, b.buffers);
+  });
+  for (const WindowBytes& w : sorted) {
+    if (w.bytes > 0) d.notes.push_back({kernel.refs[w.ref].loc, TableLine(kernel, w)});
+  }
+  d.hint = Hint(kernel, limit);
+  return false;
+}
+
+}  // namespace tpuc::kernel
