@@ -12,22 +12,10 @@
 #include "absl/strings/str_cat.h"
 #include "backend/kernel/scalar.h"
 #include "backend/kernel/windows.h"
+#include "src/ir/op_table.h"
 
 namespace tpuc::kernel {
 namespace {
-
-enum OpClass { kElementwise, kMove, kSource, kContract, kReduce, kCall, kTuple, kOther, kAsync, kCollective };
-
-OpClass ClassOfOp(Op op) {
-  switch (op) {
-#define HLO_OP(id, text, arity, shape, cls, ...) \
-  case Op::id:                                   \
-    return cls;
-#include "src/ir/hlo_ops.def"
-#undef HLO_OP
-  }
-  return kOther;
-}
 
 // Nested fusions that are inlined over and over could grow without bound.
 constexpr size_t kMaxNodes = 1 << 20;
@@ -226,7 +214,7 @@ Ref WholeArray(std::string name, Ref::Role role, const Shape& shape) {
 
 void Builder::Note(const Instruction& i) {
   if (i.op == Op::kParameter || i.op == Op::kConstant || i.op == Op::kFusion ||
-      ClassOfOp(i.op) == kTuple) {
+      InfoOf(i.op).op_class == OpClass::kTuple) {
     return;
   }
   std::string op(OpName(i.op));
@@ -470,12 +458,12 @@ bool Builder::Visit(const Instruction& i) {
     case Op::kScaledDot:
       break;
     default:
-      switch (ClassOfOp(i.op)) {
-        case kElementwise:
+      switch (InfoOf(i.op).op_class) {
+        case OpClass::kElementwise:
           return VisitElementwise(i);
-        case kMove:
-        case kSource:
-        case kContract:
+        case OpClass::kMove:
+        case OpClass::kSource:
+        case OpClass::kContract:
           return VisitPlain(i, true);
         default:
           break;

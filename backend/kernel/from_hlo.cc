@@ -293,8 +293,6 @@ void ProgramBuilder::VisitKernel(const Instruction& i) {
 
 void ProgramBuilder::Visit(const Instruction& i) {
   switch (i.op) {
-    case Op::kParameter:
-      return VisitParameter(i);
     case Op::kConstant:
       return VisitConstant(i);
     case Op::kCopyStart:
@@ -381,12 +379,15 @@ std::unique_ptr<Program> ProgramBuilder::Build() {
   for (const AssignedBuffer& b : assignment_.buffers) assigned_[{b.instruction, b.leaf}] = &b;
   for (const auto& i : module_.entry->instructions) kernel_names_.insert(i->name);
   const int before = diags_->errors();
+  // Ports are parameters by number, in whatever order the schedule has them.
+  for (const Instruction* p : module_.entry->Parameters()) {
+    if (p != nullptr) VisitParameter(*p);
+  }
   for (const auto& i : module_.entry->instructions) {
-    Visit(*i);
+    if (i->op != Op::kParameter) Visit(*i);
     ++position_;
   }
   if (diags_->errors() == before) MakeOutputs();
-  // Inputs by parameter number, whatever the schedule says of them.
   if (diags_->errors() > before) return nullptr;
   return std::move(program_);
 }
