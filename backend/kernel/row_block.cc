@@ -15,7 +15,7 @@ constexpr int kUnknown = -2, kWhole = -1;
 class Demands {
  public:
   explicit Demands(const Kernel& kernel)
-      : kernel_(kernel),
+      : kernel_(&kernel),
         of_node_(kernel.nodes.size(), kUnknown),
         of_ref_(kernel.refs.size(), kUnknown) {}
 
@@ -27,7 +27,7 @@ class Demands {
     while (!work_.empty()) {
       const NodeId id = work_.back();
       work_.pop_back();
-      if (!Propagate(kernel_.nodes[id], of_node_[id])) return false;
+      if (!Propagate(kernel_->nodes[id], of_node_[id])) return false;
     }
     return true;
   }
@@ -55,7 +55,7 @@ class Demands {
   bool PropagateMove(const Node& n, int d);
   bool PropagateDot(const Node& n, int d);
 
-  const Kernel& kernel_;
+  const Kernel* kernel_;
   std::vector<int> of_node_, of_ref_;
   std::vector<NodeId> work_;
 };
@@ -81,7 +81,7 @@ bool Demands::PropagateDot(const Node& n, int d) {
   }
   int position = batch;
   const Ints& contracting = n.IntsAttr(AttrId::kLhsContractingDims);
-  for (int e = 0; e < kernel_.nodes[n.operands[0]].shape.rank(); ++e) {
+  for (int e = 0; e < kernel_->nodes[n.operands[0]].shape.rank(); ++e) {
     if (Contains(lhs_batch, e) || Contains(contracting, e)) continue;
     if (position++ == d) return Ask(n.operands[0], e) && Ask(n.operands[1], kWhole);
   }
@@ -89,7 +89,7 @@ bool Demands::PropagateDot(const Node& n, int d) {
 }
 
 bool Demands::PropagateMove(const Node& n, int d) {
-  const Shape& from = kernel_.nodes[n.operands[0]].shape;
+  const Shape& from = kernel_->nodes[n.operands[0]].shape;
   switch (n.op) {
     case Op::kBroadcast: {
       const Ints& dims = n.IntsAttr(AttrId::kDimensions);
@@ -137,7 +137,7 @@ bool Demands::Propagate(const Node& n, int d) {
     case Op::kReduce: {
       const Ints& dims = n.IntsAttr(AttrId::kDimensions);
       int kept = 0;
-      for (int e = 0; e < kernel_.nodes[n.operands[0]].shape.rank(); ++e) {
+      for (int e = 0; e < kernel_->nodes[n.operands[0]].shape.rank(); ++e) {
         if (!Contains(dims, e) && kept++ == d) return Ask(n.operands[0], e);
       }
       return false;
@@ -160,7 +160,7 @@ bool Demands::Propagate(const Node& n, int d) {
       return false;
     default:  // elementwise: every operand has the result's dimensions
       return std::all_of(n.operands.begin(), n.operands.end(), [&](NodeId o) {
-        return kernel_.nodes[o].shape.dims == n.shape.dims && Ask(o, d);
+        return kernel_->nodes[o].shape.dims == n.shape.dims && Ask(o, d);
       });
   }
 }
