@@ -3,10 +3,12 @@
 
 #include <algorithm>
 
+#include "passes/algebraic_simplifier.h"
 #include "passes/call_inliner.h"
 #include "passes/constant_folding.h"
 #include "passes/cse.h"
 #include "passes/dce.h"
+#include "passes/degenerate_dims.h"
 #include "passes/tuple_simplifier.h"
 #include "passes/zero_sized.h"
 #include "src/diag/check.h"
@@ -70,6 +72,13 @@ const std::vector<PassRow>& PassTable() {
       {"constant-folding", New<ConstantFolding>, "evaluates small operations on constants"},
       {"cse", New<Cse>, "computes equal expressions once"},
       {"dce", New<Dce>, "drops what no result needs"},
+      {"simplify", New<AlgebraicSimplifier>, "algebraic rules: x/64 is x*0.015625, no-op moves go"},
+      {"degenerate-dims", New<DegenerateDims>, "element-wise work on [16,1] moves to [16]"},
+      // What these uncover: constants of constants, equal expressions.
+      {"simplify", New<AlgebraicSimplifier>, "again, for what the rows above uncovered"},
+      {"constant-folding", New<ConstantFolding>, "again"},
+      {"cse", New<Cse>, "again"},
+      {"dce", New<Dce>, "again"},
   };
   return *table;
 }
