@@ -8,6 +8,7 @@
 // are freed after their last use. Operations and types it cannot run are diagnostics naming them.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,6 +28,11 @@ struct EvalOptions {
   Numbers numbers = Numbers::kIeee;
   // Bytes of values that may live at once; 0: the physical memory of the host.
   int64_t memory_limit = 0;
+  // Runs a custom-call: operands in order (tuples flattened) to the leaves of the result. nullopt
+  // after a diagnostic. Unset: custom-calls are unsupported.
+  std::function<std::optional<std::vector<Literal>>(const Instruction& call,
+                                                    std::vector<Literal> operands, DiagSink* diags)>
+      custom_call;
 };
 
 // Runs the entry computation. inputs[i] is parameter i, of a compatible shape. A wrong number or

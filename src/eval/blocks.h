@@ -1,0 +1,73 @@
+// Element-wise loops work on blocks of at most kBlock values in the compute type (native.h). An
+// InBlocks hands them out, straight from the literal where the stored form is the compute form,
+// else widened; an OutBlocks takes them, narrowing where needed.
+//
+//   for (Block b : BlocksOf(count)) { f(in.At(b), b.n, out.At(b)); out.Done(b); }
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "src/eval/native.h"
+#include "src/ir/literal.h"
+
+namespace tpuc {
+
+inline constexpr int64_t kBlock = 1024;
+
+struct Block {
+  int64_t first, n;
+};
+
+template <typename F>
+void ForBlocks(int64_t count, F&& f) {
+  for (int64_t first = 0; first < count; first += kBlock) {
+    f(Block{first, std::min(kBlock, count - first)});
+  }
+}
+
+template <typename T>
+class InBlocks {
+ public:
+  // A literal of one element stands for `count` equal ones.
+  InBlocks(const Literal& literal, int64_t count)
+      : type_(literal.shape().type), bytes_(literal.bytes()) {
+    splat_ = count != 1 && literal.size() == 1;
+    if (splat_) {
+      Widen(type_, bytes_, 0, 1, buffer_);
+      std::fill_n(buffer_, std::min(kBlock, count), buffer_[0]);
+    }
+  }
+  const T* At(Block b) {
+    if (splat_) return buffer_;
+    if (IsNative(type_)) return reinterpret_cast<const T*>(bytes_) + b.first;
+    Widen(type_, bytes_, b.first, b.n, buffer_);
+    return buffer_;
+  }
+
+ private:
+  Type type_;
+  const uint8_t* bytes_;
+  bool splat_;
+  T buffer_[kBlock];
+};
+
+template <typename T>
+class OutBlocks {
+ public:
+  explicit OutBlocks(Literal* literal) : type_(literal->shape().type), bytes_(literal->bytes()) {}
+  T* At(Block b) { return IsNative(type_) ? reinterpret_cast<T*>(bytes_) + b.first : buffer_; }
+  void Done(Block b) {
+    if (!IsNative(type_)) Narrow(type_, buffer_, b.n, bytes_, b.first);
+  }
+
+ private:
+  Type type_;
+  uint8_t* bytes_;
+  T buffer_[kBlock];
+};
+
+// Bits that shifts, counts and complements of a type see.
+inline int ValueBits(Type type) { return type == Type::kPred ? 1 : BitsOf(type); }
+
+}  // namespace tpuc

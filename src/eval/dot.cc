@@ -1,0 +1,140 @@
+// dot (dot.h): each operand becomes, per batch index, a matrix addressed through offset tables of
+// its free and contracting dimensions; then the blocked product, or plain loops for integers and
+// for products too small to pack.
+#include "src/eval/dot.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "src/eval/attrs.h"
+#include "src/eval/gemm.h"
+#include "src/eval/native.h"
+#include "src/eval/strided.h"
+#include "src/num/convert.h"
+
+namespace tpuc {
+namespace {
+
+struct Side {
+  std::vector<int64_t> batch, free, contract;  // offsets
+  Side(const Literal& x, const Ints& batch_dims, const Ints& contract_dims) {
+    const Dims& dims = x.shape().dims;
+    Ints free_dims;
+    for (int64_t d = 0; d < static_cast<int64_t>(dims.size()); ++d) {
+      const auto has = [d](const Ints& list) {
+        return std::find(list.begin(), list.end(), d) != list.end();
+      };
+      if (!has(batch_dims) && !has(contract_dims)) free_dims.push_back(d);
+    }
+    batch = IndexOffsets(dims, batch_dims);
+    free = IndexOffsets(dims, free_dims);
+    contract = IndexOffsets(dims, contract_dims);
+  }
+};
+
+// The operand in the compute type of the result; the literal's own bytes where they serve.
+template <typename T>
+const T* Values(const Literal& x, Type result, bool round, std::vector<T>* own) {
+  const Type type = x.shape().type;
+  round = round && type == Type::kF32;
+  if (type == result && IsNative(type) && !round) return x.data<T>();
+  own->resize(x.size());
+  VisitCompute(type, [&](auto tag) {
+    using From = typename decltype(tag)::type;
+    if constexpr (std::is_same_v<From, T>) {
+      Widen(type, x.bytes(), 0, x.size(), own->data());
+    } else {
+      std::vector<From> wide(x.size());
+      Widen(type, x.bytes(), 0, x.size(), wide.data());
+      for (int64_t i = 0; i < x.size(); ++i) (*own)[i] = static_cast<T>(wide[i]);
+    }
+  });
+  if constexpr (std::is_same_v<T, float>) {
+    if (round) {
+      for (float& v : *own) v = num::RoundToBF16(v);
+    }
+  }
+  return own->data();
+}
+
+template <typename T>
+void PlainProduct(const Side& lhs, const Side& rhs, const T* a, const T* b, T* c) {
+  // Unsigned, so that overflow wraps.
+  using U = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>,
+                                        TypeTag<T>>::type;
+  const int64_t n = static_cast<int64_t>(rhs.free.size());
+  std::vector<U> row(n);
+  for (int64_t left : lhs.free) {
+    std::fill(row.begin(), row.end(), U{0});
+    for (size_t p = 0; p < lhs.contract.size(); ++p) {
+      const U x = static_cast<U>(a[left + lhs.contract[p]]);
+      const T* line = b + rhs.contract[p];
+      for (int64_t j = 0; j < n; ++j) row[j] += x * static_cast<U>(line[rhs.free[j]]);
+    }
+    for (int64_t j = 0; j < n; ++j) *c++ = static_cast<T>(row[j]);
+  }
+}
+
+template <typename T>
+void Product(const Side& lhs, const Side& rhs, const T* a, const T* b, T* c) {
+  const int64_t m = static_cast<int64_t>(lhs.free.size());
+  const int64_t n = static_cast<int64_t>(rhs.free.size());
+  const int64_t k = static_cast<int64_t>(lhs.contract.size());
+  if constexpr (std::is_floating_point_v<T>) {
+    constexpr int64_t kSmall = 2048;  // multiplications not worth packing for
+    if (m * n * k > kSmall) {
+      return Gemm(m, n, k, Indexed<T>{a, lhs.free.data(), lhs.contract.data()},
+                  Indexed<T>{b, rhs.contract.data(), rhs.free.data()}, c);
+    }
+  }
+  PlainProduct(lhs, rhs, a, b, c);
+}
+
+}  // namespace
+
+bool RoundsToBF16(absl::Span<const Attr> attrs, const EvalOptions& options) {
+  if (options.numbers != Numbers::kChip) return false;
+  if (const auto* words = FindAttr<std::vector<std::string>>(attrs, AttrId::kOperandPrecision)) {
+    for (const std::string& word : *words) {
+      if (word != "default") return false;
+    }
+  }
+  const absl::string_view algorithm = WordOf(attrs, AttrId::kAlgorithm);
+  return algorithm.empty() || algorithm == "dot_any_f8_any_f8_f32" ||
+         algorithm == "dot_bf16_bf16_f32" || algorithm == "unset";
+}
+
+bool EvalDot(const Literal& lhs, const Literal& rhs, absl::Span<const Attr> attrs,
+             const EvalOptions& options, Literal* out, std::string* error) {
+  const Type type = out->shape().type;
+  if (ComputeOf(lhs.shape().type) == Compute::kNone || ComputeOf(type) == Compute::kNone ||
+      ComputeOf(rhs.shape().type) == Compute::kNone) {
+    *error = absl::StrCat("dot of ", TypeName(lhs.shape().type));
+    return false;
+  }
+  if (out->size() == 0) return true;
+  const Side left(lhs, IntsOf(attrs, AttrId::kLhsBatchDims),
+                  IntsOf(attrs, AttrId::kLhsContractingDims));
+  const Side right(rhs, IntsOf(attrs, AttrId::kRhsBatchDims),
+                   IntsOf(attrs, AttrId::kRhsContractingDims));
+  const bool round = RoundsToBF16(attrs, options);
+  VisitCompute(type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    std::vector<T> own_a, own_b;
+    const T* a = Values<T>(lhs, type, round, &own_a);
+    const T* b = Values<T>(rhs, type, round, &own_b);
+    const int64_t size = static_cast<int64_t>(left.free.size() * right.free.size());
+    std::vector<T> product(IsNative(type) ? 0 : size);
+    for (size_t i = 0; i < left.batch.size(); ++i) {
+      const int64_t first = static_cast<int64_t>(i) * size;
+      T* c = IsNative(type) ? out->data<T>() + first : product.data();
+      Product(left, right, a + left.batch[i], b + right.batch[i], c);
+      if (!IsNative(type)) Narrow(type, c, size, out->bytes(), first);
+    }
+  });
+  return true;
+}
+
+}  // namespace tpuc

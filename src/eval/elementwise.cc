@@ -1,0 +1,128 @@
+// Dispatch of element-wise operations, and those that are neither unary nor binary of one type:
+// compare, select, clamp.
+#include "src/eval/elementwise.h"
+
+#include <cstring>
+#include <type_traits>
+
+#include "absl/strings/str_cat.h"
+#include "src/eval/attrs.h"
+#include "src/eval/blocks.h"
+#include "src/eval/strided.h"
+#include "src/num/convert.h"
+
+namespace tpuc {
+namespace {
+
+// Floats as integers in the order -NaN < -inf < ... < -0 < +0 < ... < +inf < +NaN.
+int32_t TotalOrder(float x) {
+  const int32_t bits = static_cast<int32_t>(num::BitsOfF32(x));
+  return bits < 0 ? bits ^ 0x7FFFFFFF : bits;
+}
+int64_t TotalOrder(double x) {
+  const int64_t bits = static_cast<int64_t>(num::BitsOfF64(x));
+  return bits < 0 ? bits ^ 0x7FFFFFFFFFFFFFFF : bits;
+}
+
+template <typename T>
+void CompareBlock(absl::string_view direction, const T* a, const T* b, int64_t n, uint8_t* out) {
+  const auto each = [&](auto f) {
+    for (int64_t i = 0; i < n; ++i) out[i] = f(a[i], b[i]);
+  };
+  if (direction == "EQ") return each([](T x, T y) { return x == y; });
+  if (direction == "NE") return each([](T x, T y) { return x != y; });
+  if (direction == "LT") return each([](T x, T y) { return x < y; });
+  if (direction == "LE") return each([](T x, T y) { return x <= y; });
+  if (direction == "GT") return each([](T x, T y) { return x > y; });
+  if (direction == "GE") return each([](T x, T y) { return x >= y; });
+}
+
+bool EvalCompare(const Literal& a, const Literal& b, absl::string_view direction,
+                 absl::string_view type, Literal* out, std::string* error) {
+  const bool typed = VisitCompute(a.shape().type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    InBlocks<T> x(a, out->size()), y(b, out->size());
+    ForBlocks(out->size(), [&](Block block) {
+      uint8_t* to = out->bytes() + block.first;
+      if constexpr (std::is_floating_point_v<T>) {
+        if (type == "TOTALORDER") {
+          using I = decltype(TotalOrder(T{}));
+          I left[kBlock], right[kBlock];
+          const T *l = x.At(block), *r = y.At(block);
+          for (int64_t i = 0; i < block.n; ++i) {
+            left[i] = TotalOrder(l[i]);
+            right[i] = TotalOrder(r[i]);
+          }
+          return CompareBlock(direction, left, right, block.n, to);
+        }
+      }
+      CompareBlock(direction, x.At(block), y.At(block), block.n, to);
+    });
+  });
+  if (!typed) *error = absl::StrCat("compare of ", TypeName(a.shape().type));
+  return typed;
+}
+
+// By bytes: any element type.
+bool EvalSelect(const Literal& pred, const Literal& on_true, const Literal& on_false,
+                Literal* out) {
+  const bool scalar = pred.size() == 1 && out->size() != 1;
+  if (out->size() == 0) return true;
+  if (scalar) {
+    const Literal& chosen = pred.bytes()[0] ? on_true : on_false;
+    std::memcpy(out->bytes(), chosen.bytes(), out->byte_size());
+    return true;
+  }
+  VisitElementSize(LiteralBytesOf(out->shape().type), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const uint8_t* p = pred.bytes();
+    const T *a = on_true.data<T>(), *b = on_false.data<T>();
+    T* to = out->data<T>();
+    for (int64_t i = 0, n = out->size(); i < n; ++i) to[i] = p[i] ? a[i] : b[i];
+  });
+  return true;
+}
+
+bool EvalClamp(const Literal& low, const Literal& x, const Literal& high, Literal* out,
+               std::string* error) {
+  const Type type = x.shape().type;
+  const bool typed = VisitCompute(type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    InBlocks<T> lo(low, out->size()), in(x, out->size()), hi(high, out->size());
+    OutBlocks<T> to(out);
+    T raised[kBlock];
+    ForBlocks(out->size(), [&](Block b) {
+      BinaryBlock(Op::kMaximum, 0, lo.At(b), in.At(b), b.n, raised);
+      BinaryBlock(Op::kMinimum, 0, hi.At(b), raised, b.n, to.At(b));
+      to.Done(b);
+    });
+  });
+  if (!typed) *error = absl::StrCat("clamp of ", TypeName(type));
+  return typed;
+}
+
+}  // namespace
+
+bool EvalElementwise(Op op, absl::Span<const Literal* const> operands,
+                     absl::Span<const Attr> attrs, Literal* out, std::string* error) {
+  switch (op) {
+    case Op::kCompare:
+      return EvalCompare(*operands[0], *operands[1], WordOf(attrs, AttrId::kDirection),
+                         WordOf(attrs, AttrId::kCompareType), out, error);
+    case Op::kSelect: return EvalSelect(*operands[0], *operands[1], *operands[2], out);
+    case Op::kClamp: return EvalClamp(*operands[0], *operands[1], *operands[2], out, error);
+    case Op::kConvert: return EvalConvert(*operands[0], out, error);
+    case Op::kBitcastConvert: return EvalBitcastConvert(*operands[0], out, error);
+    case Op::kReducePrecision:
+      return EvalReducePrecision(*operands[0],
+                                 static_cast<int>(IntOf(attrs, AttrId::kExponentBits)),
+                                 static_cast<int>(IntOf(attrs, AttrId::kMantissaBits)), out, error);
+    default: break;
+  }
+  if (operands.size() == 1) return EvalUnary(op, *operands[0], out, error);
+  if (operands.size() == 2) return EvalBinary(op, *operands[0], *operands[1], out, error);
+  *error = std::string(OpName(op));
+  return false;
+}
+
+}  // namespace tpuc

@@ -1,0 +1,31 @@
+// Element-wise operations on literals: unary, binary, compare, select, clamp, casts. One function
+// an opcode family, written once over the compute types of native.h.
+//
+// Operands have the dimensions of *out or hold one element (select, clamp). *out is allocated and
+// has the result's shape. False and *error where a type is not supported.
+#pragma once
+
+#include <string>
+
+#include "absl/types/span.h"
+#include "src/ir/hlo.h"
+
+namespace tpuc {
+
+bool EvalElementwise(Op op, absl::Span<const Literal* const> operands,
+                     absl::Span<const Attr> attrs, Literal* out, std::string* error);
+
+// The families behind it.
+bool EvalUnary(Op op, const Literal& a, Literal* out, std::string* error);
+bool EvalBinary(Op op, const Literal& a, const Literal& b, Literal* out, std::string* error);
+bool EvalConvert(const Literal& a, Literal* out, std::string* error);
+bool EvalReducePrecision(const Literal& a, int exponent_bits, int mantissa_bits, Literal* out,
+                         std::string* error);
+bool EvalBitcastConvert(const Literal& a, Literal* out, std::string* error);
+
+// One binary operation on n values of a compute type; `bits` is the width of the element type.
+// False where the operation does not exist for T.
+template <typename T>
+bool BinaryBlock(Op op, int bits, const T* a, const T* b, int64_t n, T* out);
+
+}  // namespace tpuc

@@ -1,0 +1,154 @@
+// Blocked matrix product (gemm.h): pack a block of B and a strip of A, multiply panels of kRows
+// rows by two vectors of columns held in registers.
+#include "src/eval/gemm.h"
+
+#include <algorithm>
+#include <vector>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "src/eval/gemm.cc"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tpuc::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr int64_t kRows = 6;
+constexpr int64_t kStrip = 20 * kRows;  // rows of A packed at once
+constexpr int64_t kColumns = 1024;      // columns of B packed at once
+
+// Panels of `width` columns: out[panel][p][lane], padded with zeros.
+template <typename T>
+void PackColumns(const Indexed<T>& b, int64_t p0, int64_t depth, int64_t j0, int64_t count,
+                 int64_t width, T* out) {
+  for (int64_t j = 0; j < count; j += width) {
+    const int64_t w = std::min(width, count - j);
+    const int64_t* column = b.column + j0 + j;
+    const bool dense = column[w - 1] - column[0] == w - 1;  // offsets ascend within a dimension
+    bool unit = dense;
+    for (int64_t l = 1; unit && l < w; ++l) unit = column[l] == column[0] + l;
+    for (int64_t p = 0; p < depth; ++p, out += width) {
+      const T* row = b.data + b.row[p0 + p];
+      if (unit) {
+        std::copy_n(row + column[0], w, out);
+      } else {
+        for (int64_t l = 0; l < w; ++l) out[l] = row[column[l]];
+      }
+      std::fill(out + w, out + width, T{0});
+    }
+  }
+}
+
+// Panels of kRows rows: out[panel][p][lane], padded with zeros.
+template <typename T>
+void PackRows(const Indexed<T>& a, int64_t i0, int64_t count, int64_t p0, int64_t depth, T* out) {
+  for (int64_t i = 0; i < count; i += kRows, out += kRows * depth) {
+    for (int64_t l = 0; l < kRows; ++l) {
+      if (i + l >= count) {
+        for (int64_t p = 0; p < depth; ++p) out[p * kRows + l] = T{0};
+        continue;
+      }
+      const T* row = a.data + a.row[i0 + i + l];
+      const int64_t* column = a.column + p0;
+      for (int64_t p = 0; p < depth; ++p) out[p * kRows + l] = row[column[p]];
+    }
+  }
+}
+
+// c[rows x columns] += a panel * b panel; rows <= kRows, columns <= 2 vectors.
+template <typename T>
+HWY_ATTR void Panel(int64_t depth, const T* a, const T* b, T* c, int64_t stride, int64_t rows,
+                    int64_t columns) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto s00 = hn::Zero(d), s01 = hn::Zero(d), s10 = hn::Zero(d), s11 = hn::Zero(d);
+  auto s20 = hn::Zero(d), s21 = hn::Zero(d), s30 = hn::Zero(d), s31 = hn::Zero(d);
+  auto s40 = hn::Zero(d), s41 = hn::Zero(d), s50 = hn::Zero(d), s51 = hn::Zero(d);
+  for (int64_t p = 0; p < depth; ++p, a += kRows, b += 2 * lanes) {
+    const auto b0 = hn::LoadU(d, b), b1 = hn::LoadU(d, b + lanes);
+    const auto row = [&](int64_t i, auto& left, auto& right) HWY_ATTR {
+      const auto x = hn::Set(d, a[i]);
+      left = hn::MulAdd(x, b0, left);
+      right = hn::MulAdd(x, b1, right);
+    };
+    row(0, s00, s01);
+    row(1, s10, s11);
+    row(2, s20, s21);
+    row(3, s30, s31);
+    row(4, s40, s41);
+    row(5, s50, s51);
+  }
+  HWY_ALIGN T sums[kRows * 2 * hn::MaxLanes(hn::ScalableTag<T>())];
+  const auto put = [&](int64_t i, auto left, auto right) HWY_ATTR {
+    hn::StoreU(left, d, sums + i * 2 * lanes);
+    hn::StoreU(right, d, sums + i * 2 * lanes + lanes);
+  };
+  put(0, s00, s01);
+  put(1, s10, s11);
+  put(2, s20, s21);
+  put(3, s30, s31);
+  put(4, s40, s41);
+  put(5, s50, s51);
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < columns; ++j) c[i * stride + j] += sums[i * 2 * lanes + j];
+  }
+}
+
+template <typename T>
+HWY_ATTR void Blocked(int64_t m, int64_t n, int64_t k, const Indexed<T>& a, const Indexed<T>& b,
+                      T* c) {
+  const int64_t width = 2 * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
+  std::fill_n(c, m * n, T{0});
+  const int64_t columns = std::min(kColumns, (n + width - 1) / width * width);
+  const int64_t deepest = std::min(kGemmDepth, k);
+  std::vector<T> packed_b(columns * deepest);
+  std::vector<T> packed_a(std::min(kStrip, (m + kRows - 1) / kRows * kRows) * deepest);
+  for (int64_t j0 = 0; j0 < n; j0 += kColumns) {
+    const int64_t nj = std::min(kColumns, n - j0);
+    for (int64_t p0 = 0; p0 < k; p0 += kGemmDepth) {
+      const int64_t depth = std::min(kGemmDepth, k - p0);
+      PackColumns(b, p0, depth, j0, nj, width, packed_b.data());
+      for (int64_t i0 = 0; i0 < m; i0 += kStrip) {
+        const int64_t mi = std::min(kStrip, m - i0);
+        PackRows(a, i0, mi, p0, depth, packed_a.data());
+        for (int64_t j = 0; j < nj; j += width) {
+          for (int64_t i = 0; i < mi; i += kRows) {
+            Panel(depth, packed_a.data() + i * depth, packed_b.data() + j * depth,
+                  c + (i0 + i) * n + j0 + j, n, std::min(kRows, mi - i), std::min(width, nj - j));
+          }
+        }
+      }
+    }
+  }
+}
+
+void GemmF32(int64_t m, int64_t n, int64_t k, const Indexed<float>& a, const Indexed<float>& b,
+             float* c) {
+  Blocked(m, n, k, a, b, c);
+}
+void GemmF64(int64_t m, int64_t n, int64_t k, const Indexed<double>& a, const Indexed<double>& b,
+             double* c) {
+  Blocked(m, n, k, a, b, c);
+}
+
+}  // namespace tpuc::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tpuc {
+
+HWY_EXPORT(GemmF32);
+HWY_EXPORT(GemmF64);
+
+void Gemm(int64_t m, int64_t n, int64_t k, const Indexed<float>& a, const Indexed<float>& b,
+          float* c) {
+  HWY_DYNAMIC_DISPATCH(GemmF32)(m, n, k, a, b, c);
+}
+void Gemm(int64_t m, int64_t n, int64_t k, const Indexed<double>& a, const Indexed<double>& b,
+          double* c) {
+  HWY_DYNAMIC_DISPATCH(GemmF64)(m, n, k, a, b, c);
+}
+
+}  // namespace tpuc
+#endif  // HWY_ONCE

@@ -1,0 +1,28 @@
+// Matrix product of packed operands, blocked for the cache and vectorised by Highway.
+//
+// Rows of A and columns of B are copied into panels (Goto's scheme): the caller gives functions
+// that read them, so that transposed, batched and rounded operands cost nothing extra. Sums over k
+// are made in order within chunks of kDepth, and chunk by chunk.
+#pragma once
+
+#include <cstdint>
+
+namespace tpuc {
+
+inline constexpr int64_t kGemmDepth = 256;
+
+// An operand seen as a matrix: element (i, j) is data[row[i] + column[j]].
+template <typename T>
+struct Indexed {
+  const T* data;
+  const int64_t* row;
+  const int64_t* column;
+};
+
+// c[i * n + j] = sum over p of a(i, p) * b(p, j); c is m x n, row major. m, n, k >= 0.
+void Gemm(int64_t m, int64_t n, int64_t k, const Indexed<float>& a, const Indexed<float>& b,
+          float* c);
+void Gemm(int64_t m, int64_t n, int64_t k, const Indexed<double>& a, const Indexed<double>& b,
+          double* c);
+
+}  // namespace tpuc

@@ -1,0 +1,148 @@
+// Building and running lane programs (lanes.h). Tuples vanish at build time: a value is a list of
+// slots, one for a scalar.
+#include "src/eval/lanes.h"
+
+#include <cstring>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "src/eval/operation.h"
+#include "src/eval/strided.h"
+#include "src/ir/op_table.h"
+
+namespace tpuc {
+namespace {
+
+constexpr int kMaxCallDepth = 100;
+
+bool IsScalarOp(const Instruction& instruction) {
+  switch (instruction.op) {
+    case Op::kCopy:
+    case Op::kReshape:
+    case Op::kBitcast:
+    case Op::kBroadcast: return true;
+    case Op::kMap: return false;
+    default: return InfoOf(instruction.op).op_class == OpClass::kElementwise;
+  }
+}
+
+// n lanes of a scalar.
+Literal Splat(const Literal& scalar, int64_t n) {
+  Literal lanes(Shape::Array(scalar.shape().type, {n}));
+  FillElements(scalar.bytes(), LiteralBytesOf(scalar.shape().type), n, lanes.bytes());
+  return lanes;
+}
+
+}  // namespace
+
+bool LaneProgram::Append(const Computation& computation,
+                         const std::vector<std::vector<int>>& arguments, int depth,
+                         std::vector<int>* results, std::string* error) {
+  if (depth > kMaxCallDepth) {
+    *error = absl::StrCat("calls nested deeper than ", kMaxCallDepth);
+    return false;
+  }
+  absl::flat_hash_map<const Instruction*, std::vector<int>> slots;
+  for (const auto& owned : computation.instructions) {
+    const Instruction& in = *owned;
+    std::vector<int>& mine = slots[&in];
+    std::vector<int> operands;
+    std::vector<std::vector<int>> values;
+    for (const Instruction* operand : in.operands) {
+      values.push_back(slots[operand]);
+      operands.insert(operands.end(), values.back().begin(), values.back().end());
+    }
+    switch (in.op) {
+      case Op::kParameter: mine = arguments[in.parameter_number]; continue;
+      case Op::kTuple: mine = operands; continue;
+      case Op::kGetTupleElement: mine = {operands[in.IntAttr(AttrId::kIndex)]}; continue;
+      case Op::kCall:
+      case Op::kFusion: {
+        const Computation* callee =
+            in.ComputationAttr(in.op == Op::kCall ? AttrId::kToApply : AttrId::kCalls);
+        std::vector<int> inner;
+        if (!Append(*callee, values, depth + 1, &inner, error)) return false;
+        slots[&in] = std::move(inner);
+        continue;
+      }
+      default: break;
+    }
+    if (!in.shape.IsScalar() || (in.op != Op::kConstant && !IsScalarOp(in))) {
+      *error = absl::StrCat(OpName(in.op), " of ", ToString(in.shape, false), " in computation ",
+                            computation.name);
+      return false;
+    }
+    if (in.op == Op::kConstant && in.literal->elided()) {
+      *error = absl::StrCat("an elided constant in computation ", computation.name);
+      return false;
+    }
+    mine = {slots_++};
+    steps_.push_back({&in, std::move(operands), mine[0]});
+  }
+  *results = slots[computation.root];
+  return true;
+}
+
+std::optional<LaneProgram> LaneProgram::Make(const Computation& computation, std::string* error) {
+  LaneProgram program;
+  std::vector<std::vector<int>> arguments;
+  for (size_t i = 0; i < computation.Parameters().size(); ++i) {
+    arguments.push_back({program.slots_++});
+  }
+  program.arguments_ = program.slots_;
+  if (!program.Append(computation, arguments, 0, &program.results_, error)) return std::nullopt;
+  return program;
+}
+
+std::optional<std::vector<Literal>> LaneProgram::Run(int64_t n,
+                                                     absl::Span<const Literal* const> arguments,
+                                                     const EvalOptions& options,
+                                                     std::string* error) const {
+  std::vector<const Literal*> values(slots_);
+  std::vector<Literal> made(slots_);
+  for (int i = 0; i < arguments_; ++i) values[i] = arguments[i];
+  for (const Step& step : steps_) {
+    const Instruction& in = *step.instruction;
+    if (in.op == Op::kConstant) {
+      made[step.result] = Splat(*in.literal, n);
+    } else {
+      std::vector<const Literal*> operands;
+      for (int slot : step.operands) operands.push_back(values[slot]);
+      Literal out(Shape::Array(in.shape.type, {n}));
+      // A scalar moved to a scalar is the same lanes.
+      const Op op = InfoOf(in.op).op_class == OpClass::kMove ? Op::kCopy : in.op;
+      if (!EvalOperation(op, operands, in.attrs, options, &out, error)) return std::nullopt;
+      made[step.result] = std::move(out);
+    }
+    values[step.result] = &made[step.result];
+  }
+  std::vector<Literal> results;
+  for (int slot : results_) results.push_back(*values[slot]);
+  return results;
+}
+
+bool EvalMap(const Computation& computation, absl::Span<const Literal* const> operands,
+             const EvalOptions& options, Literal* out, std::string* error) {
+  std::optional<LaneProgram> program = LaneProgram::Make(computation, error);
+  if (!program) return false;
+  constexpr int64_t kLanes = 4096;
+  const int64_t width = LiteralBytesOf(out->shape().type);
+  for (int64_t first = 0; first < out->size(); first += kLanes) {
+    const int64_t n = std::min(kLanes, out->size() - first);
+    std::vector<Literal> blocks;
+    std::vector<const Literal*> arguments;
+    for (const Literal* operand : operands) {
+      const int64_t bytes = LiteralBytesOf(operand->shape().type);
+      Literal block(Shape::Array(operand->shape().type, {n}));
+      std::memcpy(block.bytes(), operand->bytes() + first * bytes, n * bytes);
+      blocks.push_back(std::move(block));
+    }
+    for (const Literal& block : blocks) arguments.push_back(&block);
+    auto results = program->Run(n, arguments, options, error);
+    if (!results) return false;
+    std::memcpy(out->bytes() + first * width, (*results)[0].bytes(), n * width);
+  }
+  return true;
+}
+
+}  // namespace tpuc

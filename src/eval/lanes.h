@@ -1,0 +1,46 @@
+// A computation on scalars (the to_apply of map, reduce ...) as a straight program that runs on
+// many lanes at once: every scalar value becomes an array of n lanes, and each instruction is one
+// element-wise operation over them.
+//
+//   add_max(a, b) on 4096 lanes: one `add` of f32[4096], one `maximum` of f32[4096]
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "src/eval/evaluator.h"
+
+namespace tpuc {
+
+class LaneProgram {
+ public:
+  // nullopt and *error where the computation holds more than element-wise operations on scalars
+  // and calls to such.
+  static std::optional<LaneProgram> Make(const Computation& computation, std::string* error);
+
+  // arguments[i] holds n lanes of parameter i. Returns n lanes of each result leaf, or nullopt and
+  // *error for an unsupported type.
+  std::optional<std::vector<Literal>> Run(int64_t n, absl::Span<const Literal* const> arguments,
+                                          const EvalOptions& options, std::string* error) const;
+
+ private:
+  struct Step {
+    const Instruction* instruction;
+    std::vector<int> operands;  // slots
+    int result;                 // slot
+  };
+  bool Append(const Computation& computation, const std::vector<std::vector<int>>& arguments,
+              int depth, std::vector<int>* results, std::string* error);
+
+  std::vector<Step> steps_;
+  std::vector<int> results_;
+  int arguments_ = 0, slots_ = 0;  // slots 0 .. arguments_ - 1 are the arguments
+};
+
+// map: out[i] = computation(operands[0][i], ...), in lanes.
+bool EvalMap(const Computation& computation, absl::Span<const Literal* const> operands,
+             const EvalOptions& options, Literal* out, std::string* error);
+
+}  // namespace tpuc
