@@ -31,20 +31,35 @@ T Min(T a, T b) {
 template <typename T>
 bool FloatBlock(Op op, const T* a, const T* b, int64_t n, T* o) {
   switch (op) {
-    case Op::kAdd: Each(a, b, n, o, [](T x, T y) { return x + y; }); return true;
-    case Op::kSubtract: Each(a, b, n, o, [](T x, T y) { return x - y; }); return true;
-    case Op::kMultiply: Each(a, b, n, o, [](T x, T y) { return x * y; }); return true;
-    case Op::kDivide: Each(a, b, n, o, [](T x, T y) { return x / y; }); return true;
-    case Op::kRemainder: Each(a, b, n, o, [](T x, T y) { return std::fmod(x, y); }); return true;
-    case Op::kMaximum: Each(a, b, n, o, Max<T>); return true;
-    case Op::kMinimum: Each(a, b, n, o, Min<T>); return true;
+    case Op::kAdd:
+      Each(a, b, n, o, [](T x, T y) { return x + y; });
+      return true;
+    case Op::kSubtract:
+      Each(a, b, n, o, [](T x, T y) { return x - y; });
+      return true;
+    case Op::kMultiply:
+      Each(a, b, n, o, [](T x, T y) { return x * y; });
+      return true;
+    case Op::kDivide:
+      Each(a, b, n, o, [](T x, T y) { return x / y; });
+      return true;
+    case Op::kRemainder:
+      Each(a, b, n, o, [](T x, T y) { return std::fmod(x, y); });
+      return true;
+    case Op::kMaximum:
+      Each(a, b, n, o, Max<T>);
+      return true;
+    case Op::kMinimum:
+      Each(a, b, n, o, Min<T>);
+      return true;
     case Op::kPower:
       Each(a, b, n, o, [](T x, T y) { return std::pow(double{x}, double{y}); });
       return true;
     case Op::kAtan2:
       Each(a, b, n, o, [](T x, T y) { return std::atan2(double{x}, double{y}); });
       return true;
-    default: return false;
+    default:
+      return false;
   }
 }
 
@@ -98,9 +113,8 @@ bool ShiftBlock(Op op, int bits, const T* a, const T* b, int64_t n, T* o) {
       Each(a, b, n, o, [=](T x, T y) { return (U(y) & mask) < width ? U(x) << (U(y) & mask) : 0; });
       return true;
     case Op::kShiftRightLogical:
-      Each(a, b, n, o, [=](T x, T y) {
-        return (U(y) & mask) < width ? (U(x) & mask) >> (U(y) & mask) : 0;
-      });
+      Each(a, b, n, o,
+           [=](T x, T y) { return (U(y) & mask) < width ? (U(x) & mask) >> (U(y) & mask) : 0; });
       return true;
     case Op::kShiftRightArithmetic:
       Each(a, b, n, o, [=](T x, T y) {
@@ -108,7 +122,8 @@ bool ShiftBlock(Op op, int bits, const T* a, const T* b, int64_t n, T* o) {
         return value >> ((U(y) & mask) < width ? (U(y) & mask) : width - 1);
       });
       return true;
-    default: return false;
+    default:
+      return false;
   }
 }
 
@@ -116,21 +131,44 @@ template <typename T>
 bool IntegerBlock(Op op, int bits, const T* a, const T* b, int64_t n, T* o) {
   using U = std::make_unsigned_t<T>;
   switch (op) {
-    case Op::kAdd: Each(a, b, n, o, [](T x, T y) { return U(x) + U(y); }); return true;
-    case Op::kSubtract: Each(a, b, n, o, [](T x, T y) { return U(x) - U(y); }); return true;
-    case Op::kMultiply: Each(a, b, n, o, [](T x, T y) { return U(x) * U(y); }); return true;
-    case Op::kDivide: Each(a, b, n, o, Divide<T>); return true;
-    case Op::kRemainder: Each(a, b, n, o, Remainder<T>); return true;
-    case Op::kMaximum: Each(a, b, n, o, [](T x, T y) { return x > y ? x : y; }); return true;
-    case Op::kMinimum: Each(a, b, n, o, [](T x, T y) { return x < y ? x : y; }); return true;
-    case Op::kPower: Each(a, b, n, o, Power<T>); return true;
-    case Op::kAnd: Each(a, b, n, o, [](T x, T y) { return x & y; }); return true;
-    case Op::kOr: Each(a, b, n, o, [](T x, T y) { return x | y; }); return true;
-    case Op::kXor: Each(a, b, n, o, [](T x, T y) { return x ^ y; }); return true;
+    case Op::kAdd:
+      Each(a, b, n, o, [](T x, T y) { return U(x) + U(y); });
+      return true;
+    case Op::kSubtract:
+      Each(a, b, n, o, [](T x, T y) { return U(x) - U(y); });
+      return true;
+    case Op::kMultiply:
+      Each(a, b, n, o, [](T x, T y) { return U(x) * U(y); });
+      return true;
+    case Op::kDivide:
+      Each(a, b, n, o, Divide<T>);
+      return true;
+    case Op::kRemainder:
+      Each(a, b, n, o, Remainder<T>);
+      return true;
+    case Op::kMaximum:
+      Each(a, b, n, o, [](T x, T y) { return x > y ? x : y; });
+      return true;
+    case Op::kMinimum:
+      Each(a, b, n, o, [](T x, T y) { return x < y ? x : y; });
+      return true;
+    case Op::kPower:
+      Each(a, b, n, o, Power<T>);
+      return true;
+    case Op::kAnd:
+      Each(a, b, n, o, [](T x, T y) { return x & y; });
+      return true;
+    case Op::kOr:
+      Each(a, b, n, o, [](T x, T y) { return x | y; });
+      return true;
+    case Op::kXor:
+      Each(a, b, n, o, [](T x, T y) { return x ^ y; });
+      return true;
     case Op::kMulhi:
       Each(a, b, n, o, [=](T x, T y) { return MulHigh(x, y, bits); });
       return true;
-    default: return ShiftBlock(op, bits, a, b, n, o);
+    default:
+      return ShiftBlock(op, bits, a, b, n, o);
   }
 }
 

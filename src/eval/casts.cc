@@ -56,8 +56,7 @@ void ConvertBlock(const From* x, int64_t n, Type to_type, To* out) {
 }
 
 std::string Pair(const char* what, const Literal& a, const Literal& out) {
-  return absl::StrCat(what, " from ", TypeName(a.shape().type), " to ",
-                      TypeName(out.shape().type));
+  return absl::StrCat(what, " from ", TypeName(a.shape().type), " to ", TypeName(out.shape().type));
 }
 
 }  // namespace

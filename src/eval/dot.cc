@@ -62,8 +62,8 @@ const T* Values(const Literal& x, Type result, bool round, std::vector<T>* own) 
 template <typename T>
 void PlainProduct(const Side& lhs, const Side& rhs, const T* a, const T* b, T* c) {
   // Unsigned, so that overflow wraps.
-  using U = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>,
-                                        TypeTag<T>>::type;
+  using U =
+      typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, TypeTag<T>>::type;
   const int64_t n = static_cast<int64_t>(rhs.free.size());
   std::vector<U> row(n);
   for (int64_t left : lhs.free) {

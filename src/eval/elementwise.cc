@@ -103,21 +103,26 @@ bool EvalClamp(const Literal& low, const Literal& x, const Literal& high, Litera
 
 }  // namespace
 
-bool EvalElementwise(Op op, absl::Span<const Literal* const> operands,
-                     absl::Span<const Attr> attrs, Literal* out, std::string* error) {
+bool EvalElementwise(Op op, absl::Span<const Literal* const> operands, absl::Span<const Attr> attrs,
+                     Literal* out, std::string* error) {
   switch (op) {
     case Op::kCompare:
       return EvalCompare(*operands[0], *operands[1], WordOf(attrs, AttrId::kDirection),
                          WordOf(attrs, AttrId::kCompareType), out, error);
-    case Op::kSelect: return EvalSelect(*operands[0], *operands[1], *operands[2], out);
-    case Op::kClamp: return EvalClamp(*operands[0], *operands[1], *operands[2], out, error);
-    case Op::kConvert: return EvalConvert(*operands[0], out, error);
-    case Op::kBitcastConvert: return EvalBitcastConvert(*operands[0], out, error);
+    case Op::kSelect:
+      return EvalSelect(*operands[0], *operands[1], *operands[2], out);
+    case Op::kClamp:
+      return EvalClamp(*operands[0], *operands[1], *operands[2], out, error);
+    case Op::kConvert:
+      return EvalConvert(*operands[0], out, error);
+    case Op::kBitcastConvert:
+      return EvalBitcastConvert(*operands[0], out, error);
     case Op::kReducePrecision:
       return EvalReducePrecision(*operands[0],
                                  static_cast<int>(IntOf(attrs, AttrId::kExponentBits)),
                                  static_cast<int>(IntOf(attrs, AttrId::kMantissaBits)), out, error);
-    default: break;
+    default:
+      break;
   }
   if (operands.size() == 1) return EvalUnary(op, *operands[0], out, error);
   if (operands.size() == 2) return EvalBinary(op, *operands[0], *operands[1], out, error);

@@ -12,8 +12,8 @@
 
 namespace tpuc {
 
-bool EvalElementwise(Op op, absl::Span<const Literal* const> operands,
-                     absl::Span<const Attr> attrs, Literal* out, std::string* error);
+bool EvalElementwise(Op op, absl::Span<const Literal* const> operands, absl::Span<const Attr> attrs,
+                     Literal* out, std::string* error);
 
 // The families behind it.
 bool EvalUnary(Op op, const Literal& a, Literal* out, std::string* error);

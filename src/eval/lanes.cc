@@ -20,9 +20,12 @@ bool IsScalarOp(const Instruction& instruction) {
     case Op::kCopy:
     case Op::kReshape:
     case Op::kBitcast:
-    case Op::kBroadcast: return true;
-    case Op::kMap: return false;
-    default: return InfoOf(instruction.op).op_class == OpClass::kElementwise;
+    case Op::kBroadcast:
+      return true;
+    case Op::kMap:
+      return false;
+    default:
+      return InfoOf(instruction.op).op_class == OpClass::kElementwise;
   }
 }
 
@@ -53,9 +56,15 @@ bool LaneProgram::Append(const Computation& computation,
       operands.insert(operands.end(), values.back().begin(), values.back().end());
     }
     switch (in.op) {
-      case Op::kParameter: mine = arguments[in.parameter_number]; continue;
-      case Op::kTuple: mine = operands; continue;
-      case Op::kGetTupleElement: mine = {operands[in.IntAttr(AttrId::kIndex)]}; continue;
+      case Op::kParameter:
+        mine = arguments[in.parameter_number];
+        continue;
+      case Op::kTuple:
+        mine = operands;
+        continue;
+      case Op::kGetTupleElement:
+        mine = {operands[in.IntAttr(AttrId::kIndex)]};
+        continue;
       case Op::kCall:
       case Op::kFusion: {
         const Computation* callee =
@@ -65,7 +74,8 @@ bool LaneProgram::Append(const Computation& computation,
         slots[&in] = std::move(inner);
         continue;
       }
-      default: break;
+      default:
+        break;
     }
     if (!in.shape.IsScalar() || (in.op != Op::kConstant && !IsScalarOp(in))) {
       *error = absl::StrCat(OpName(in.op), " of ", ToString(in.shape, false), " in computation ",

@@ -154,9 +154,15 @@ bool EvalMove(Op op, absl::Span<const Literal* const> operands, absl::Span<const
       }
       Bitcast(a, out);
       return true;
-    case Op::kBroadcast: Broadcast(a, IntsOf(attrs, AttrId::kDimensions), out); return true;
-    case Op::kTranspose: Transpose(a, IntsOf(attrs, AttrId::kDimensions), out); return true;
-    case Op::kReverse: Reverse(a, IntsOf(attrs, AttrId::kDimensions), out); return true;
+    case Op::kBroadcast:
+      Broadcast(a, IntsOf(attrs, AttrId::kDimensions), out);
+      return true;
+    case Op::kTranspose:
+      Transpose(a, IntsOf(attrs, AttrId::kDimensions), out);
+      return true;
+    case Op::kReverse:
+      Reverse(a, IntsOf(attrs, AttrId::kDimensions), out);
+      return true;
     case Op::kSlice:
       Slice(a, *FindAttr<std::vector<SliceDim>>(attrs, AttrId::kSlice), out);
       return true;
@@ -166,7 +172,9 @@ bool EvalMove(Op op, absl::Span<const Literal* const> operands, absl::Span<const
     case Op::kPad:
       Pad(a, *operands[1], *FindAttr<std::vector<PadDim>>(attrs, AttrId::kPadding), out);
       return true;
-    default: *error = std::string(OpName(op)); return false;
+    default:
+      *error = std::string(OpName(op));
+      return false;
   }
 }
 

@@ -127,7 +127,7 @@ std::vector<const Literal*> Pointers(const std::vector<Literal>& a, const std::v
 
 struct General {
   const LaneProgram& program;
-  absl::Span<const Literal* const> operands, inits;
+  absl::Span<const Literal*const> operands, inits;
   const EvalOptions& options;
   std::string* error;
 
@@ -238,8 +238,8 @@ bool EvalGeneralReduce(const Computation& computation, absl::Span<const Literal*
   const bool pairs = count < kFew && reduced.size() > 64;
   for (int64_t first = 0; first < count; first += pairs ? 1 : kLanes) {
     const int64_t n = pairs ? 1 : std::min(kLanes, count - first);
-    auto results = pairs ? general.ByPairs(kept[first], reduced)
-                         : general.ByLanes(&kept[first], n, reduced);
+    auto results =
+        pairs ? general.ByPairs(kept[first], reduced) : general.ByLanes(&kept[first], n, reduced);
     if (!results) return false;
     for (size_t i = 0; i < outs.size(); ++i) {
       const int64_t width = LiteralBytesOf(outs[i]->shape().type);

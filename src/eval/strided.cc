@@ -75,11 +75,12 @@ void Copy(absl::InlinedVector<Axis, 6> axes, const T* from, T* to) {
   // The tile's other side: the axis along which `from` is nearest.
   Axis outer{1, 0, 0};
   if (!axes.empty()) {
-    const auto nearest = std::min_element(axes.begin(), axes.end(), [](const Axis& a, const Axis& b) {
-      const int64_t x = a.from == 0 ? INT64_MAX : std::abs(a.from);
-      const int64_t y = b.from == 0 ? INT64_MAX : std::abs(b.from);
-      return x < y;
-    });
+    const auto nearest =
+        std::min_element(axes.begin(), axes.end(), [](const Axis& a, const Axis& b) {
+          const int64_t x = a.from == 0 ? INT64_MAX : std::abs(a.from);
+          const int64_t y = b.from == 0 ? INT64_MAX : std::abs(b.from);
+          return x < y;
+        });
     const bool far = std::abs(inner.from) > 8;
     const auto chosen = far ? nearest : axes.end() - 1;
     outer = *chosen;

@@ -39,12 +39,23 @@ struct Bytes16 {
 template <typename F>
 void VisitElementSize(int64_t bytes, F&& f) {
   switch (bytes) {
-    case 1: f(TypeTag<uint8_t>{}); break;
-    case 2: f(TypeTag<uint16_t>{}); break;
-    case 4: f(TypeTag<uint32_t>{}); break;
-    case 8: f(TypeTag<uint64_t>{}); break;
-    case 16: f(TypeTag<Bytes16>{}); break;
-    default: break;
+    case 1:
+      f(TypeTag<uint8_t>{});
+      break;
+    case 2:
+      f(TypeTag<uint16_t>{});
+      break;
+    case 4:
+      f(TypeTag<uint32_t>{});
+      break;
+    case 8:
+      f(TypeTag<uint64_t>{});
+      break;
+    case 16:
+      f(TypeTag<Bytes16>{});
+      break;
+    default:
+      break;
   }
 }
 

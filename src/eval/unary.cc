@@ -28,36 +28,95 @@ double Logistic(double x) { return 1 / (1 + std::exp(-x)); }
 template <typename T>
 bool FloatBlock(Op op, const T* a, int64_t n, T* o) {
   switch (op) {
-    case Op::kAbs: Each(a, n, o, [](T x) { return std::abs(x); }); return true;
-    case Op::kNegate: Each(a, n, o, [](T x) { return -x; }); return true;
-    case Op::kCeil: Each(a, n, o, [](T x) { return std::ceil(x); }); return true;
-    case Op::kFloor: Each(a, n, o, [](T x) { return std::floor(x); }); return true;
-    case Op::kRoundNearestAfz: Each(a, n, o, [](T x) { return std::round(x); }); return true;
-    case Op::kRoundNearestEven: Each(a, n, o, [](T x) { return std::nearbyint(x); }); return true;
-    case Op::kReal: Each(a, n, o, [](T x) { return x; }); return true;
-    case Op::kImag: Each(a, n, o, [](T) { return T{0}; }); return true;
-    case Op::kSign: Wide(a, n, o, Sign); return true;
-    case Op::kSqrt: Each(a, n, o, [](T x) { return std::sqrt(x); }); return true;
-    case Op::kRsqrt: Wide(a, n, o, [](double x) { return 1 / std::sqrt(x); }); return true;
-    case Op::kCbrt: Wide(a, n, o, [](double x) { return std::cbrt(x); }); return true;
-    case Op::kExponential: Wide(a, n, o, [](double x) { return std::exp(x); }); return true;
-    case Op::kExponentialMinusOne: Wide(a, n, o, [](double x) { return std::expm1(x); }); return true;
-    case Op::kLog: Wide(a, n, o, [](double x) { return std::log(x); }); return true;
-    case Op::kLogPlusOne: Wide(a, n, o, [](double x) { return std::log1p(x); }); return true;
-    case Op::kLogistic: Wide(a, n, o, Logistic); return true;
-    case Op::kErf: Wide(a, n, o, [](double x) { return std::erf(x); }); return true;
-    case Op::kSine: Wide(a, n, o, [](double x) { return std::sin(x); }); return true;
-    case Op::kCosine: Wide(a, n, o, [](double x) { return std::cos(x); }); return true;
-    case Op::kTan: Wide(a, n, o, [](double x) { return std::tan(x); }); return true;
-    case Op::kSinh: Wide(a, n, o, [](double x) { return std::sinh(x); }); return true;
-    case Op::kCosh: Wide(a, n, o, [](double x) { return std::cosh(x); }); return true;
-    case Op::kTanh: Wide(a, n, o, [](double x) { return std::tanh(x); }); return true;
-    case Op::kAsin: Wide(a, n, o, [](double x) { return std::asin(x); }); return true;
-    case Op::kAcos: Wide(a, n, o, [](double x) { return std::acos(x); }); return true;
-    case Op::kAsinh: Wide(a, n, o, [](double x) { return std::asinh(x); }); return true;
-    case Op::kAcosh: Wide(a, n, o, [](double x) { return std::acosh(x); }); return true;
-    case Op::kAtanh: Wide(a, n, o, [](double x) { return std::atanh(x); }); return true;
-    default: return false;
+    case Op::kAbs:
+      Each(a, n, o, [](T x) { return std::abs(x); });
+      return true;
+    case Op::kNegate:
+      Each(a, n, o, [](T x) { return -x; });
+      return true;
+    case Op::kCeil:
+      Each(a, n, o, [](T x) { return std::ceil(x); });
+      return true;
+    case Op::kFloor:
+      Each(a, n, o, [](T x) { return std::floor(x); });
+      return true;
+    case Op::kRoundNearestAfz:
+      Each(a, n, o, [](T x) { return std::round(x); });
+      return true;
+    case Op::kRoundNearestEven:
+      Each(a, n, o, [](T x) { return std::nearbyint(x); });
+      return true;
+    case Op::kReal:
+      Each(a, n, o, [](T x) { return x; });
+      return true;
+    case Op::kImag:
+      Each(a, n, o, [](T) { return T{0}; });
+      return true;
+    case Op::kSign:
+      Wide(a, n, o, Sign);
+      return true;
+    case Op::kSqrt:
+      Each(a, n, o, [](T x) { return std::sqrt(x); });
+      return true;
+    case Op::kRsqrt:
+      Wide(a, n, o, [](double x) { return 1 / std::sqrt(x); });
+      return true;
+    case Op::kCbrt:
+      Wide(a, n, o, [](double x) { return std::cbrt(x); });
+      return true;
+    case Op::kExponential:
+      Wide(a, n, o, [](double x) { return std::exp(x); });
+      return true;
+    case Op::kExponentialMinusOne:
+      Wide(a, n, o, [](double x) { return std::expm1(x); });
+      return true;
+    case Op::kLog:
+      Wide(a, n, o, [](double x) { return std::log(x); });
+      return true;
+    case Op::kLogPlusOne:
+      Wide(a, n, o, [](double x) { return std::log1p(x); });
+      return true;
+    case Op::kLogistic:
+      Wide(a, n, o, Logistic);
+      return true;
+    case Op::kErf:
+      Wide(a, n, o, [](double x) { return std::erf(x); });
+      return true;
+    case Op::kSine:
+      Wide(a, n, o, [](double x) { return std::sin(x); });
+      return true;
+    case Op::kCosine:
+      Wide(a, n, o, [](double x) { return std::cos(x); });
+      return true;
+    case Op::kTan:
+      Wide(a, n, o, [](double x) { return std::tan(x); });
+      return true;
+    case Op::kSinh:
+      Wide(a, n, o, [](double x) { return std::sinh(x); });
+      return true;
+    case Op::kCosh:
+      Wide(a, n, o, [](double x) { return std::cosh(x); });
+      return true;
+    case Op::kTanh:
+      Wide(a, n, o, [](double x) { return std::tanh(x); });
+      return true;
+    case Op::kAsin:
+      Wide(a, n, o, [](double x) { return std::asin(x); });
+      return true;
+    case Op::kAcos:
+      Wide(a, n, o, [](double x) { return std::acos(x); });
+      return true;
+    case Op::kAsinh:
+      Wide(a, n, o, [](double x) { return std::asinh(x); });
+      return true;
+    case Op::kAcosh:
+      Wide(a, n, o, [](double x) { return std::acosh(x); });
+      return true;
+    case Op::kAtanh:
+      Wide(a, n, o, [](double x) { return std::atanh(x); });
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -67,17 +126,32 @@ bool IntegerBlock(Op op, int bits, const T* a, int64_t n, T* o) {
   const U mask = static_cast<U>(~U{0}) >> (8 * sizeof(U) - bits);
   const int spare = static_cast<int>(8 * sizeof(U)) - bits;
   switch (op) {
-    case Op::kAbs: Each(a, n, o, [](T x) { return x < 0 ? U{0} - U(x) : U(x); }); return true;
-    case Op::kNegate: Each(a, n, o, [](T x) { return U{0} - U(x); }); return true;
-    case Op::kSign: Each(a, n, o, [](T x) { return (x > 0) - (x < 0); }); return true;
-    case Op::kNot: Each(a, n, o, [=](T x) { return ~U(x) & mask; }); return true;
-    case Op::kPopcnt: Each(a, n, o, [=](T x) { return std::popcount(U(x) & mask); }); return true;
+    case Op::kAbs:
+      Each(a, n, o, [](T x) { return x < 0 ? U{0} - U(x) : U(x); });
+      return true;
+    case Op::kNegate:
+      Each(a, n, o, [](T x) { return U{0} - U(x); });
+      return true;
+    case Op::kSign:
+      Each(a, n, o, [](T x) { return (x > 0) - (x < 0); });
+      return true;
+    case Op::kNot:
+      Each(a, n, o, [=](T x) { return ~U(x) & mask; });
+      return true;
+    case Op::kPopcnt:
+      Each(a, n, o, [=](T x) { return std::popcount(U(x) & mask); });
+      return true;
     case Op::kCountLeadingZeros:
       Each(a, n, o, [=](T x) { return std::countl_zero(U(U(x) & mask)) - spare; });
       return true;
-    case Op::kReal: Each(a, n, o, [](T x) { return x; }); return true;
-    case Op::kImag: Each(a, n, o, [](T) { return T{0}; }); return true;
-    default: return false;
+    case Op::kReal:
+      Each(a, n, o, [](T x) { return x; });
+      return true;
+    case Op::kImag:
+      Each(a, n, o, [](T) { return T{0}; });
+      return true;
+    default:
+      return false;
   }
 }
 
