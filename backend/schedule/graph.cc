@@ -271,6 +271,13 @@ Graph Builder::Run() {
     const llo::Liveness* live = context_.live[ClassIndex(value.cls)];
     if (live != nullptr && live->out[block_id_].Has(value.reg)) value.live_out = true;
   }
+  for (int c = 0; c < 4; ++c) {
+    const llo::Liveness* live = context_.live[c];
+    if (live != nullptr) g_.through[c] = live->in[block_id_].Count();
+  }
+  for (const Value& value : g_.values) {
+    if (value.def < 0) --g_.through[ClassIndex(value.cls)];
+  }
   MakeRows();
   Heights();
   return std::move(g_);

@@ -6,6 +6,7 @@
 //   1: %v1 = vadd.f32 %v0, %v0   height(0) = latency(vld) + height(1)
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -44,10 +45,11 @@ struct Graph {
   std::vector<std::vector<int32_t>> pops;  // by node; of pushes only
   std::vector<Value> values;
   std::vector<absl::InlinedVector<int32_t, 3>> reads;  // values read, by node
+  std::array<int, 4> through = {};      // live registers the block does not touch, by ClassIndex
   std::vector<int32_t> writes;          // value written, by node; -1: none
   int terminator = -1;                  // instruction index of the closing sbr.rel or call
-  int terminator_ready = 0;             // filled by the scheduler's caller: see EarliestTerminator
-  std::vector<std::pair<int32_t, int32_t>> terminator_after;  // node, latency
+  int terminator_ready = 0;             // its earliest cycle, and the nodes (with latency) it reads
+  std::vector<std::pair<int32_t, int32_t>> terminator_after;
   bool cyclic = false;                  // pops cannot leave in push order: no schedule
 
   absl::Span<const Edge> Out(int node) const {

@@ -29,6 +29,12 @@ struct DmaTargets {
 };
 DmaTargets FindDmaTargets(const llo::Function& function);
 
+struct MemoryAccess {
+  enum class Kind : uint8_t { kLoad, kStore, kTransfer };
+  int node = -1;
+  Kind kind = Kind::kLoad;
+};
+
 class MemoryOrder {
  public:
   using AddEdge = std::function<void(int from, int to, int latency)>;
@@ -39,11 +45,8 @@ class MemoryOrder {
   void Visit(int node, const isa::Inst& inst);
 
  private:
-  enum class Kind : uint8_t { kLoad, kStore, kTransfer };
-  struct Access {
-    int node = -1;
-    Kind kind = Kind::kLoad;
-  };
+  using Access = MemoryAccess;
+  using Kind = MemoryAccess::Kind;
   struct Row {
     int store = -1;
     absl::InlinedVector<int, 2> loads;  // since the store

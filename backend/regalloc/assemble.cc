@@ -1,0 +1,235 @@
+// Schedule, allocate, spill, schedule again; then pack and count.
+#include "backend/regalloc/assemble.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "backend/llo/liveness.h"
+#include "backend/llo/operands.h"
+#include "backend/regalloc/color.h"
+#include "backend/regalloc/emit.h"
+#include "backend/regalloc/memory_form.h"
+#include "backend/regalloc/prepare.h"
+#include "backend/regalloc/spill.h"
+#include "backend/schedule/function_schedule.h"
+#include "backend/schedule/loop_bounds.h"
+#include "backend/schedule/replay.h"
+#include "backend/schedule/rules.h"
+#include "src/diag/check.h"
+
+namespace tpuc {
+namespace {
+
+using isa::Inst;
+using isa::Opcode;
+using isa::RegClass;
+using schedule::ClassIndex;
+
+class Assembler {
+ public:
+  Assembler(const llo::Function& function, const Chip& chip, const AssembleOptions& options,
+            isa::Function* out, DiagSink* diags)
+      : chip_(chip), options_(options), out_(*out), diags_(diags) {
+    f_ = regalloc::Prepare(function, &fixed_);
+    area_ = regalloc::MakeSpillArea(&f_, options.spill_row, options.spill_word);
+  }
+  bool Run();
+  int64_t spill_rows() const { return area_.rows; }
+
+ private:
+  bool Fail(DiagCode code, const std::string& message) {
+    diags_->Add(code, absl::StrCat("kernel ", f_.name, ": ", message));
+    return false;
+  }
+  bool CheckQueueDepths();
+  void KeepNothingAcrossCalls();
+  bool ScheduleAndAllocate();
+  bool Spill(int round);
+  bool CheckSpillSpace();
+  void Describe(const std::vector<int>& block_start);
+
+  const Chip& chip_;
+  const AssembleOptions& options_;
+  isa::Function& out_;
+  DiagSink* diags_;
+  llo::Function f_;
+  regalloc::FixedScalars fixed_;
+  regalloc::SpillArea area_;
+  regalloc::SpillCounts counts_;
+  schedule::FunctionSchedule schedule_;
+  regalloc::Coloring coloring_;
+};
+
+// One push must fit its queue alone, or nothing can ever issue it.
+bool Assembler::CheckQueueDepths() {
+  for (const llo::Block& block : f_.blocks) {
+    for (const Inst& inst : block.insts) {
+      if (!llo::IsPush(inst.op)) continue;
+      int unit = std::max<int>(0, inst.unit);
+      int depth = schedule::QueueDepth(schedule::QueueOf(inst, unit, chip_), chip_);
+      bool unit_exists = isa::Info(inst.op).unit != isa::Unit::kMxu ? unit < std::max(1, chip_.xlus)
+                                                                    : unit < chip_.mxus;
+      if (!unit_exists) {
+        return Fail(DiagCode::kQueueDepth,
+                    absl::StrCat(std::string(isa::Info(inst.op).mnemonic), " names unit ", unit,
+                                 ", which ", chip_.name, " does not have"));
+      }
+      if (llo::ResultsOf(inst.op) > depth) {
+        return Fail(DiagCode::kQueueDepth,
+                    absl::StrCat(std::string(isa::Info(inst.op).mnemonic), " puts ",
+                                 llo::ResultsOf(inst.op), " results on a queue of ", depth));
+      }
+    }
+  }
+  return true;
+}
+
+// A call runs on the same registers.
+void Assembler::KeepNothingAcrossCalls() {
+  for (RegClass cls : schedule::kClasses) {
+    llo::Liveness live = llo::ComputeLiveness(f_, cls);
+    llo::BitSet across(f_.registers[static_cast<int>(cls)]);
+    for (size_t b = 0; b < f_.blocks.size(); ++b) {
+      const std::vector<Inst>& insts = f_.blocks[b].insts;
+      if (!insts.empty() && insts.back().op == Opcode::kCall) across.Merge(live.out[b]);
+    }
+    std::vector<int> registers;
+    across.ForEach([&](int r) { registers.push_back(r); });
+    if (!registers.empty()) regalloc::SpillRegisters(&f_, cls, registers, &area_, &counts_);
+  }
+}
+
+// Puts each block's instructions in the order of their issue.
+void Linearize(llo::Function* f, const schedule::FunctionSchedule& s) {
+  for (size_t b = 0; b < f->blocks.size(); ++b) {
+    std::vector<Inst>& insts = f->blocks[b].insts;
+    std::vector<std::pair<int, int>> order;
+    for (int i = 0; i < s.graphs[b].size; ++i) {
+      insts[i].unit = s.blocks[b].unit[i];
+      order.push_back({s.blocks[b].time[i], i});
+    }
+    std::sort(order.begin(), order.end());
+    std::vector<Inst> sorted;
+    for (auto [time, i] : order) sorted.push_back(insts[i]);
+    if (s.graphs[b].terminator >= 0) sorted.push_back(insts[s.graphs[b].terminator]);
+    insts = std::move(sorted);
+  }
+}
+
+// Round n leaves n registers of slack: colouring over branches may need a few more than are live.
+bool Assembler::Spill(int round) {
+  Linearize(&f_, schedule_);
+  // Masks and predicates first: their spill code needs vectors and scalars.
+  for (RegClass cls :
+       {RegClass::kMask, RegClass::kVector, RegClass::kPredicate, RegClass::kScalar}) {
+    int c = ClassIndex(cls);
+    int capacity = schedule::RegistersOf(chip_)[c] - round;
+    if (!regalloc::SpillToFit(&f_, cls, std::max(1, capacity), &area_, &counts_)) {
+      return Fail(DiagCode::kTooFewRegisters,
+                  absl::StrCat("one instruction needs more than ", std::max(1, capacity),
+                               " registers of class ", std::string(1, isa::ClassLetter(cls)),
+                               ", of which ", chip_.name, " has ",
+                               schedule::RegistersOf(chip_)[c]));
+    }
+  }
+  return true;
+}
+
+bool Assembler::ScheduleAndAllocate() {
+  constexpr int kRounds = 7;
+  for (int round = 0;; ++round) {
+    schedule::ScheduleOptions options;
+    options.registers = schedule::RegistersOf(chip_);
+    options.must_fit = round > 0;
+    if (round > 0) options.window = 512;
+    if (round > 2) options.window = 1;
+    int bad_block = 0;
+    if (!schedule::ScheduleFunction(f_, chip_, options, &schedule_, &bad_block)) {
+      return Fail(DiagCode::kQueueDepth,
+                  absl::StrCat("the pops of block ", bad_block, " (", f_.blocks[bad_block].label,
+                               ") cannot leave their queues in the order of the pushes"));
+    }
+    coloring_ = regalloc::Color(f_, schedule_, fixed_, chip_);
+    if (coloring_.ok()) return true;
+    if (round == kRounds) {
+      return Fail(DiagCode::kTooFewRegisters, "its values do not fit the registers");
+    }
+    if (!Spill(round)) return false;
+  }
+}
+
+bool Assembler::CheckSpillSpace() {
+  int64_t rows = chip_.vmem_bytes / 512, words = chip_.smem_bytes / 4;
+  if (area_.first_row + area_.rows > rows || area_.first_word + area_.words > words) {
+    return Fail(DiagCode::kSpillSpace,
+                absl::StrCat("spilling takes ", area_.rows, " VMEM rows from row ", area_.first_row,
+                             " and ", area_.words, " SMEM words from word ", area_.first_word,
+                             "; there are ", rows, " rows and ", words, " words"));
+  }
+  return true;
+}
+
+void Assembler::Describe(const std::vector<int>& block_start) {
+  std::vector<schedule::ReplayLoop> loops;
+  out_.info.loops.clear();
+  for (const llo::Loop& loop : f_.loops) {
+    int first = block_start[loop.first], last = block_start[loop.last + 1] - 1;
+    loops.push_back({first, last, loop.trips, loop.is_grid});
+    bool innermost = true;
+    for (const llo::Loop& other : f_.loops) {
+      bool inside = other.first >= loop.first && other.last <= loop.last;
+      innermost &= !inside || (other.first == loop.first && other.last == loop.last);
+    }
+    if (!innermost) continue;
+    isa::LoopInfo info;
+    info.first_bundle = first;
+    info.last_bundle = last;
+    info.trips = loop.trips;
+    info.mii = schedule::MinimumInterval(f_, loop.first, loop.last, chip_);
+    for (int b = loop.first; b <= loop.last && !schedule_.blocks.empty(); ++b) {
+      info.ii += schedule_.blocks[b].length;
+    }
+    out_.info.loops.push_back(info);
+  }
+  schedule::Replay replay = schedule::ReplayTiming(out_.bundles, out_.args, loops, chip_);
+  out_.info.schedule_cycles = replay.grid_step >= 0 ? replay.grid_step : replay.cycles;
+  out_.info.grid_steps = f_.grid_steps;
+  out_.info.spills = counts_.spills;
+  out_.info.fills = counts_.fills;
+  out_.info.max_live_vregs = coloring_.max_live[ClassIndex(RegClass::kVector)];
+}
+
+bool Assembler::Run() {
+  SetCurrentStage(absl::StrCat("schedule ", f_.name));
+  out_ = isa::Function();
+  out_.name = f_.name;
+  out_.args = f_.args;
+  out_.info = f_.info;
+  if (!CheckQueueDepths()) return false;
+  std::vector<int> block_start;
+  if (options_.opt_level == 0) {
+    if (!regalloc::EmitMemoryForm(f_, chip_, &area_, &counts_, &out_, &block_start)) {
+      return Fail(DiagCode::kTooFewRegisters, "one instruction has too many operands");
+    }
+  } else {
+    KeepNothingAcrossCalls();
+    if (!ScheduleAndAllocate()) return false;
+    regalloc::CheckColoring(f_, schedule_, coloring_, fixed_, chip_);
+    regalloc::EmitBundles(f_, schedule_, coloring_, chip_, &out_, &block_start);
+  }
+  if (!CheckSpillSpace()) return false;
+  Describe(block_start);
+  return true;
+}
+
+}  // namespace
+
+bool Assemble(const llo::Function& function, const Chip& chip, const AssembleOptions& options,
+              isa::Function* out, int64_t* spill_rows_used, DiagSink* diags) {
+  Assembler assembler(function, chip, options, out, diags);
+  bool ok = assembler.Run();
+  if (spill_rows_used != nullptr) *spill_rows_used = assembler.spill_rows();
+  return ok;
+}
+
+}  // namespace tpuc

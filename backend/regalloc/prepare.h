@@ -1,0 +1,20 @@
+// Brings an LLO function into the form that scheduling and allocation want.
+//
+//   ends blocks at calls and moves call operands to fixed registers
+//   gives each value that lives and dies in one block a register of its own, so that reuse of a name
+//   does not order what is independent
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "backend/llo/llo.h"
+
+namespace tpuc::regalloc {
+
+// Virtual scalars that must be in a given physical one: arguments and call operands.
+using FixedScalars = std::vector<std::pair<int, int>>;  // virtual, physical
+
+llo::Function Prepare(const llo::Function& function, FixedScalars* fixed);
+
+}  // namespace tpuc::regalloc

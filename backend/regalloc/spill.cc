@@ -1,0 +1,336 @@
+// Belady's rule on straight-line code, block by block; values that cross blocks and are chosen live in
+// memory everywhere.
+#include "backend/regalloc/spill.h"
+
+#include <deque>
+#include <limits>
+#include <utility>
+
+#include "absl/container/btree_map.h"
+#include "absl/container/btree_set.h"
+#include "absl/container/flat_hash_map.h"
+#include "backend/llo/liveness.h"
+#include "backend/llo/operands.h"
+#include "backend/regalloc/spill_code.h"
+
+namespace tpuc::regalloc {
+namespace {
+
+using isa::Inst;
+using isa::Opcode;
+using isa::Operand;
+using isa::Reg;
+using isa::RegClass;
+
+constexpr int kNever = std::numeric_limits<int>::max();
+constexpr int kAfterBlock = kNever - 1;
+
+class Spiller {
+ public:
+  Spiller(llo::Function* f, RegClass cls, int capacity, SpillArea* area, SpillCounts* counts)
+      : f_(*f), cls_(cls), capacity_(capacity), area_(*area), counts_(*counts) {}
+  bool Run();
+  void SpillAlways(const std::vector<int>& registers) {
+    for (int r : registers) in_memory_.insert(r);
+  }
+
+ private:
+  enum class Outcome : uint8_t { kOk, kTooMany, kAgain };
+  struct Item {
+    Inst inst;
+    int reg = -1;       // register (as it was named) that is written or filled
+    bool fill = false;  // inst.dest is its new name, the rest is yet to be made
+  };
+  struct Uses {
+    std::vector<int> reads;  // instruction numbers, rising
+    size_t next = 0;
+  };
+
+  void FindRemakeable();
+  bool IsLocal(int reg) const { return !in_memory_.contains(reg); }
+  Outcome SpillBlock(int b);
+  int NextUse(int reg, int at);
+  Outcome Evict(int at, const absl::btree_set<int>& keep);
+  Outcome Load(int reg, int at, const absl::btree_set<int>& keep);
+  Outcome ReadOperands(Inst* inst, int at);
+  Outcome WriteResult(Inst* inst, int at);
+  int64_t HomeOf(int reg);
+  void EmitBlock(int b);
+
+  llo::Function& f_;
+  RegClass cls_;
+  int capacity_;
+  SpillArea& area_;
+  SpillCounts& counts_;
+  llo::Liveness live_;
+  absl::flat_hash_map<int, Inst> remake_;  // registers whose only write can be repeated anywhere
+  absl::btree_set<int> in_memory_;         // cross blocks in memory, not in a register
+  absl::btree_set<int> homed_;             // stored after each write
+  absl::flat_hash_map<int, int64_t> home_;
+  std::deque<int64_t> free_homes_;         // longest unused first
+  std::vector<std::vector<Item>> code_;    // by block
+
+  // Of the block at work.
+  int block_ = 0;
+  absl::flat_hash_map<int, Uses> uses_;
+  absl::btree_map<int, int> held_;  // register -> the name it has now
+};
+
+// Made from nothing that changes, without side effects.
+bool MayRemake(const Inst& def) {
+  switch (def.op) {
+    case Opcode::kVmov:
+    case Opcode::kSmov:
+    case Opcode::kVstv:
+    case Opcode::kVcmask:
+      return def.src[0].is_imm();
+    case Opcode::kVlaneseq:
+      return true;
+    default:
+      return false;
+  }
+}
+
+void Spiller::FindRemakeable() {
+  absl::flat_hash_map<int, int> writes;
+  if (cls_ == RegClass::kScalar) {
+    for (int a = 0; a < f_.args; ++a) ++writes[a];
+  }
+  for (const llo::Block& block : f_.blocks) {
+    for (const Inst& inst : block.insts) {
+      if (inst.dest.cls != cls_) continue;
+      if (++writes[inst.dest.id] > 1) {
+        remake_.erase(inst.dest.id);
+      } else if (!inst.pred.valid() && MayRemake(inst)) {
+        remake_[inst.dest.id] = inst;
+      }
+    }
+  }
+}
+
+int Spiller::NextUse(int reg, int at) {
+  auto it = uses_.find(reg);
+  if (it != uses_.end()) {
+    Uses& u = it->second;
+    while (u.next < u.reads.size() && u.reads[u.next] < at) ++u.next;
+    if (u.next < u.reads.size()) return u.reads[u.next];
+  }
+  return live_.out[block_].Has(reg) && IsLocal(reg) ? kAfterBlock : kNever;
+}
+
+// Gives up one register of those not in `keep`, before instruction `at`.
+Spiller::Outcome Spiller::Evict(int at, const absl::btree_set<int>& keep) {
+  int victim = -1;
+  double worst = -1;
+  for (const auto& [reg, name] : held_) {
+    if (keep.contains(reg)) continue;
+    int next = NextUse(reg, at);
+    double distance = next == kNever ? 1e12 : next == kAfterBlock ? 1e9 : next - at;
+    // What is in memory already, or can be made again, costs no store.
+    if (homed_.contains(reg) || remake_.contains(reg)) distance *= 1.5;
+    if (distance > worst) {
+      worst = distance;
+      victim = reg;
+    }
+  }
+  if (victim < 0) return Outcome::kTooMany;
+  if (NextUse(victim, at) != kNever) {
+    bool crosses = live_.in[block_].Has(victim) || live_.out[block_].Has(victim);
+    if (crosses && IsLocal(victim)) {
+      in_memory_.insert(victim);
+      return Outcome::kAgain;
+    }
+    if (!remake_.contains(victim)) homed_.insert(victim);
+  }
+  held_.erase(victim);
+  return Outcome::kOk;
+}
+
+Spiller::Outcome Spiller::Load(int reg, int at, const absl::btree_set<int>& keep) {
+  while (static_cast<int>(held_.size()) >= capacity_) {
+    if (Outcome o = Evict(at, keep); o != Outcome::kOk) return o;
+  }
+  Item item;
+  auto remade = remake_.find(reg);
+  if (remade != remake_.end()) {
+    item.inst = remade->second;
+  } else {
+    item.reg = reg;
+    item.fill = true;
+    homed_.insert(reg);
+  }
+  item.inst.dest = f_.New(cls_);
+  held_[reg] = item.inst.dest.id;
+  code_[block_].push_back(std::move(item));
+  return Outcome::kOk;
+}
+
+Spiller::Outcome Spiller::ReadOperands(Inst* inst, int at) {
+  absl::btree_set<int> keep;
+  Inst plain = *inst;
+  if (inst->pred.valid()) plain.dest = Reg();
+  llo::ForEachRead(plain, [&](Reg r) {
+    if (r.cls == cls_) keep.insert(r.id);
+  });
+  // A predicated write of a value held in a register changes that register.
+  if (inst->pred.valid() && inst->dest.cls == cls_ && held_.contains(inst->dest.id)) {
+    keep.insert(inst->dest.id);
+  }
+  for (int reg : keep) {
+    if (held_.contains(reg)) continue;
+    if (Outcome o = Load(reg, at, keep); o != Outcome::kOk) return o;
+  }
+  auto rename = [&](Reg* r) {
+    if (r->cls == cls_) r->id = held_.at(r->id);
+  };
+  for (Operand& o : inst->src) rename(&o.reg);
+  if (isa::Info(inst->op).has_memory) rename(&inst->mem.base.reg);
+  rename(&inst->pred);
+  for (int reg : keep) {
+    if (NextUse(reg, at + 1) == kNever) held_.erase(reg);
+  }
+  return Outcome::kOk;
+}
+
+Spiller::Outcome Spiller::WriteResult(Inst* inst, int at) {
+  int reg = inst->dest.id;
+  auto it = held_.find(reg);
+  if (inst->pred.valid() && it != held_.end()) {
+    inst->dest.id = it->second;
+    return Outcome::kOk;
+  }
+  while (it == held_.end() && static_cast<int>(held_.size()) >= capacity_) {
+    if (Outcome o = Evict(at + 1, {}); o != Outcome::kOk) return o;
+  }
+  if (inst->pred.valid() && (homed_.contains(reg) || !IsLocal(reg))) {
+    inst->dest = f_.New(cls_);  // joins the rest of its value in memory
+  } else if (NextUse(reg, at + 1) != kNever) {
+    held_[reg] = reg;
+  }
+  return Outcome::kOk;
+}
+
+Spiller::Outcome Spiller::SpillBlock(int b) {
+  block_ = b;
+  uses_.clear();
+  held_.clear();
+  const std::vector<Inst>& insts = f_.blocks[b].insts;
+  for (int i = 0; i < static_cast<int>(insts.size()); ++i) {
+    llo::ForEachRead(insts[i], [&](Reg r) {
+      if (r.cls == cls_) uses_[r.id].reads.push_back(i);
+    });
+  }
+  live_.in[b].ForEach([&](int reg) {
+    if (IsLocal(reg)) held_[reg] = reg;
+  });
+  while (static_cast<int>(held_.size()) > capacity_) {
+    if (Outcome o = Evict(0, {}); o != Outcome::kOk) return o;
+  }
+  for (int i = 0; i < static_cast<int>(insts.size()); ++i) {
+    Inst inst = insts[i];
+    if (Outcome o = ReadOperands(&inst, i); o != Outcome::kOk) return o;
+    Item item;
+    if (inst.dest.cls == cls_) {
+      item.reg = inst.dest.id;
+      if (Outcome o = WriteResult(&inst, i); o != Outcome::kOk) return o;
+    }
+    item.inst = std::move(inst);
+    code_[b].push_back(std::move(item));
+  }
+  return Outcome::kOk;
+}
+
+int64_t Spiller::HomeOf(int reg) {
+  constexpr size_t kResting = 16;  // free places kept, so that reuse does not order what is near
+  auto it = home_.find(reg);
+  if (it != home_.end()) return it->second;
+  int64_t home;
+  if (IsLocal(reg) && free_homes_.size() > kResting) {
+    home = free_homes_.front();
+    free_homes_.pop_front();
+  } else {
+    home = NewHome(cls_, &area_);
+  }
+  home_[reg] = home;
+  return home;
+}
+
+void Spiller::EmitBlock(int b) {
+  std::vector<Inst> out;
+  if (b == 0 && cls_ == RegClass::kScalar) {
+    for (int a = 0; a < f_.args; ++a) {
+      if (!homed_.contains(a)) continue;
+      AppendStore(isa::S(a), HomeOf(a), Inst{}, area_, &f_, &out);
+      ++counts_.spills;
+    }
+  }
+  absl::flat_hash_map<int, size_t> last_fill;
+  for (size_t i = 0; i < code_[b].size(); ++i) {
+    if (code_[b][i].fill) last_fill[code_[b][i].reg] = i;
+  }
+  for (size_t i = 0; i < code_[b].size(); ++i) {
+    Item& item = code_[b][i];
+    auto last = last_fill.find(item.reg);
+    if (item.fill) {
+      AppendLoad(item.inst.dest, HomeOf(item.reg), area_, &f_, &out);
+      ++counts_.fills;
+      if (IsLocal(item.reg) && last->second == i) free_homes_.push_back(HomeOf(item.reg));
+      continue;
+    }
+    Inst inst = std::move(item.inst);
+    out.push_back(inst);
+    if (item.reg < 0 || !homed_.contains(item.reg)) continue;
+    bool needed = !IsLocal(item.reg) || (last != last_fill.end() && last->second > i);
+    if (!needed) continue;
+    AppendStore(inst.dest, HomeOf(item.reg), inst, area_, &f_, &out);
+    ++counts_.spills;
+  }
+  f_.blocks[b].insts = std::move(out);
+}
+
+bool Spiller::Run() {
+  live_ = llo::ComputeLiveness(f_, cls_);
+  FindRemakeable();
+  int n = f_.blocks.size();
+  for (int b = 0; b < n;) {
+    if (b == 0) {
+      code_.assign(n, {});
+      homed_.clear();
+      for (int reg : in_memory_) {
+        if (!remake_.contains(reg)) homed_.insert(reg);
+      }
+    }
+    Outcome outcome = SpillBlock(b);
+    if (outcome == Outcome::kTooMany) return false;
+    b = outcome == Outcome::kAgain ? 0 : b + 1;
+  }
+  for (int b = 0; b < n; ++b) EmitBlock(b);
+  return true;
+}
+
+}  // namespace
+
+SpillArea MakeSpillArea(llo::Function* function, int64_t first_row, int64_t first_word) {
+  SpillArea area;
+  area.first_row = first_row;
+  area.first_word = first_word;
+  area.vmem_buffer = function->args + static_cast<int>(function->allocations.size());
+  area.smem_buffer = area.vmem_buffer + 1;
+  function->allocations.push_back({"spill", isa::Memory::kVmem, 0, first_row});
+  function->allocations.push_back({"spill_words", isa::Memory::kSmem, 0, first_word});
+  return area;
+}
+
+bool SpillToFit(llo::Function* function, RegClass cls, int capacity, SpillArea* area,
+                SpillCounts* counts) {
+  return Spiller(function, cls, capacity, area, counts).Run();
+}
+
+void SpillRegisters(llo::Function* function, RegClass cls, const std::vector<int>& registers,
+                    SpillArea* area, SpillCounts* counts) {
+  Spiller spiller(function, cls, kNever, area, counts);
+  spiller.SpillAlways(registers);
+  spiller.Run();
+}
+
+}  // namespace tpuc::regalloc

@@ -1,0 +1,149 @@
+// The choice among list schedules of a block, and what a block passes to the next.
+#include "backend/schedule/function_schedule.h"
+
+#include <algorithm>
+#include <set>
+
+#include "backend/llo/operands.h"
+#include "backend/schedule/rules.h"
+#include "backend/schedule/sink.h"
+
+namespace tpuc::schedule {
+namespace {
+
+using isa::Inst;
+
+// Cycles that keeping `spills` values in memory is taken to cost: the published kernels pay 0.1 to 0.25
+// a spill where vector slots are the bound; a first one also waits for vst -> vld.
+double SpillCost(int spills) { return spills == 0 ? 0 : 8 + 0.5 * spills; }
+
+struct Candidate {
+  BlockSchedule schedule;
+  int spills = 0;
+  double cost = 0;
+};
+
+int Spills(const Graph& graph, const BlockSchedule& s, const std::array<int, 4>& registers) {
+  int spills = 0;
+  for (int c = 0; c < 4; ++c) {
+    if (s.max_live[c] > registers[c]) spills += CountSpills(graph, s, kClasses[c], registers[c]);
+  }
+  return spills;
+}
+
+std::vector<Policy> Policies(const Graph& graph, const ScheduleOptions& options) {
+  std::vector<Policy> policies;
+  if (options.window == 1) {
+    policies.push_back({1});
+    return policies;
+  }
+  std::array<int, 4> limits = options.registers, tight = limits;
+  for (int& limit : limits) limit = std::max(1, limit - 2);
+  for (int& limit : tight) limit = limit - limit / 8;
+  if (options.window == kNoLimit) policies.push_back({});
+  for (int window = std::min(options.window, graph.size); window >= 32; window /= 2) {
+    policies.push_back({window, limits});
+    policies.push_back({window, tight});
+  }
+  policies.push_back({options.window, limits, true});
+  policies.push_back({32, tight, true});
+  policies.push_back({1});
+  return policies;
+}
+
+bool BestSchedule(const Graph& graph, const Chip& chip, const ScheduleOptions& options,
+                  BlockSchedule* out) {
+  Candidate best;
+  bool found = false;
+  for (const Policy& policy : Policies(graph, options)) {
+    Candidate c;
+    if (!ListSchedule(graph, chip, policy, &c.schedule)) return false;
+    SinkTowardsReaders(graph, chip, &c.schedule);
+    c.spills = Spills(graph, c.schedule, options.registers);
+    c.cost = c.schedule.length + SpillCost(c.spills);
+    if (options.must_fit && c.spills > 0) c.cost += 1e9 + c.spills * 1e3;
+    bool better = !found || c.cost < best.cost;
+    if (better) best = std::move(c);
+    found = true;
+    if (best.spills == 0 && policy.window == kNoLimit) break;  // limits only make it longer
+  }
+  *out = std::move(best.schedule);
+  return true;
+}
+
+// Values of block `b` that are not ready when the next block starts.
+std::vector<Arrival> ArrivalsAfter(const Graph& graph, const BlockSchedule& s, const Chip& chip) {
+  std::vector<Arrival> arrivals;
+  for (const Value& v : graph.values) {
+    if (v.def < 0 || !v.live_out) continue;
+    int late = s.time[v.def] + Latency(graph.inst(v.def), chip) - s.length;
+    if (late > 0) arrivals.push_back({{v.cls, v.reg}, late});
+  }
+  return arrivals;
+}
+
+}  // namespace
+
+std::array<int, 4> RegistersOf(const Chip& chip) {
+  return {chip.vector_registers, chip.mask_registers, chip.scalar_registers,
+          chip.predicate_registers};
+}
+
+int CountSpills(const Graph& graph, const BlockSchedule& s, isa::RegClass cls, int registers) {
+  struct Interval {
+    int from, to;
+  };
+  std::vector<Interval> intervals;
+  std::vector<int> last(graph.values.size(), -1);
+  for (int n = 0; n < graph.size; ++n) {
+    for (int v : graph.reads[n]) last[v] = std::max(last[v], s.time[n]);
+  }
+  for (size_t i = 0; i < graph.values.size(); ++i) {
+    const Value& v = graph.values[i];
+    if (v.cls != cls) continue;
+    int from = v.def < 0 ? 0 : s.time[v.def] + 1;
+    intervals.push_back({from, v.live_out ? s.length : std::max(last[i], from)});
+  }
+  std::sort(intervals.begin(), intervals.end(),
+            [](const Interval& a, const Interval& b) { return a.from < b.from; });
+  registers = std::max(0, registers - graph.through[ClassIndex(cls)]);
+  std::multiset<int> ends;
+  int spills = 0;
+  for (const Interval& i : intervals) {
+    while (!ends.empty() && *ends.begin() < i.from) ends.erase(ends.begin());
+    ends.insert(i.to);
+    if (static_cast<int>(ends.size()) > registers) {
+      ends.erase(std::prev(ends.end()));
+      ++spills;
+    }
+  }
+  return spills;
+}
+
+bool ScheduleFunction(const llo::Function& function, const Chip& chip,
+                      const ScheduleOptions& options, FunctionSchedule* out, int* bad_block) {
+  int n = function.blocks.size();
+  DmaTargets targets = FindDmaTargets(function);
+  std::array<llo::Liveness, 4> live;
+  BlockContext context;
+  context.function = &function;
+  context.targets = &targets;
+  for (int c = 0; c < 4; ++c) {
+    live[c] = llo::ComputeLiveness(function, kClasses[c]);
+    context.live[c] = &live[c];
+  }
+  for (int a = 0; a < function.args; ++a) context.arrivals.push_back({isa::S(a), 1});
+  out->graphs.clear();
+  out->blocks.assign(n, BlockSchedule());
+  for (int b = 0; b < n; ++b) {
+    out->graphs.push_back(BuildGraph(context, b, chip));
+    if (!BestSchedule(out->graphs[b], chip, options, &out->blocks[b])) {
+      *bad_block = b;
+      return false;
+    }
+    context.arrivals = ArrivalsAfter(out->graphs[b], out->blocks[b], chip);
+  }
+  return true;
+}
+
+}  // namespace tpuc::schedule

@@ -1,0 +1,442 @@
+// The list scheduler. Instructions wait in a calendar until their operands are there, then in one heap a
+// resource class; results wait at the head of their queue. Each cycle takes the best head that fits.
+#include "backend/schedule/list.h"
+
+#include <algorithm>
+#include <queue>
+
+#include "backend/schedule/rules.h"
+
+namespace tpuc::schedule {
+namespace {
+
+using isa::Inst;
+using isa::Slot;
+
+// Heaps whose members need the same resource, so that if the best does not fit no other would.
+enum : int {
+  kSaluHeap, kValuHeap, kEupHeap, kLoadHeap, kStoreHeap, kMiscHeap, kMiscStoreHeap, kFirstUnitHeap
+};
+
+struct Ready {
+  int32_t key, node;
+  bool operator<(const Ready& o) const { return key != o.key ? key < o.key : node > o.node; }
+};
+
+struct XluState {
+  int next = 0;        // first cycle of the next command
+  int next_xpose = 0;  // of the next transpose
+  int open = -1;       // start of a transpose that has not ended
+  int last_ready = 0;  // when the newest entry's last result may leave
+};
+
+struct QueueState {
+  std::vector<int32_t> pushes;  // in order
+  size_t head = 0;
+  size_t taken = 0;             // results popped of the head
+  int entries = 0;
+  int next_pop = 0;
+  int popped_at = -1, popped = 0;  // pops of the current cycle keep their entries until its end
+};
+
+enum class Outcome : uint8_t { kPlaced, kBlocked, kHeld };
+
+class ListScheduler {
+ public:
+  ListScheduler(const Graph& graph, const Chip& chip, const Policy& policy, BlockSchedule* out)
+      : g_(graph), chip_(chip), policy_(policy), out_(*out) {}
+  bool Run();
+
+ private:
+  int HeapOf(int node) const;
+  int HeapCount() const { return kFirstUnitHeap + 3 * (chip_.xlus + 1) + 2 * chip_.mxus; }
+  int32_t Key(int node) const { return policy_.oldest_first ? -node : g_.height[node]; }
+  bool InWindow(int node) const { return node - frontier_ < window_; }
+  bool IsMember(int node) const { return llo::IsXposeMember(g_.inst(node).op); }
+  void Release(int node);
+  void AdvanceFrontier();
+  bool Cycle();
+  Outcome TryPlace(int node);
+  int ChooseXlu(int node) const;
+  bool QueueHasRoom(int node, int unit) const;
+  bool RaisesPressure(int node) const;
+  void Place(int node, int unit);
+  void PlaceOnUnits(int node, int unit);
+  void CountLive(int node);
+  int HeadPop(int queue) const;
+  bool AnythingPending() const;
+  void Finish();
+
+  const Graph& g_;
+  const Chip& chip_;
+  const Policy& policy_;
+  BlockSchedule& out_;
+  int now_ = 0, placed_ = 0, frontier_ = 0;
+  int window_ = 1;
+  bool unit_wait_ = false, force_all_ = false;
+  int force_node_ = -1;  // may go over the limits: nothing else can be done
+  std::vector<int32_t> left_, earliest_, reads_left_;
+  std::vector<std::priority_queue<Ready>> heaps_;
+  using Later = std::pair<int32_t, int32_t>;  // cycle or index, node
+  std::priority_queue<Later, std::vector<Later>, std::greater<Later>> calendar_, outside_;
+  std::vector<int> held_;  // this cycle, for the sake of registers
+  std::vector<XluState> xlus_;
+  std::vector<QueueState> queues_;
+  std::array<int, 4> live_ = {};
+};
+
+int ListScheduler::HeapOf(int node) const {
+  const Inst& inst = g_.inst(node);
+  int units = chip_.xlus + 1, unit = out_.unit[node] + 1;
+  switch (isa::Info(inst.op).slot) {
+    case Slot::kSalu:
+      return kSaluHeap;
+    case Slot::kValu:
+      return kValuHeap;
+    case Slot::kEup:
+      return kEupHeap;
+    case Slot::kLoad:
+      return kLoadHeap;
+    case Slot::kStore:
+      return kStoreHeap;
+    case Slot::kMisc:
+      return kMiscHeap;
+    case Slot::kMiscStore:
+      return kMiscStoreHeap;
+    case Slot::kVex:
+    case Slot::kPop:
+      break;
+  }
+  if (isa::Info(inst.op).unit == isa::Unit::kMxu) {
+    int side = llo::IsLhsSide(inst.op) ? 0 : chip_.mxus;
+    return kFirstUnitHeap + 3 * units + side + unit - 1;
+  }
+  int kind = llo::IsXposeStart(inst.op) ? 1 : IsMember(node) ? 2 : 0;
+  return kFirstUnitHeap + kind * units + unit;
+}
+
+// All that `node` waits for has been placed.
+void ListScheduler::Release(int node) {
+  if (llo::IsPop(g_.inst(node).op)) return;  // found at the head of its queue
+  if (!InWindow(node)) {
+    outside_.push({node, node});
+  } else if (earliest_[node] > now_) {
+    calendar_.push({earliest_[node], node});
+  } else {
+    heaps_[HeapOf(node)].push({Key(node), node});
+  }
+}
+
+void ListScheduler::AdvanceFrontier() {
+  while (frontier_ < g_.size && out_.time[frontier_] >= 0) ++frontier_;
+  while (!outside_.empty() && InWindow(outside_.top().second)) {
+    int node = outside_.top().second;
+    outside_.pop();
+    Release(node);
+  }
+}
+
+// The next result to leave a queue, if it may in this cycle; else -1.
+int ListScheduler::HeadPop(int queue) const {
+  const QueueState& q = queues_[queue];
+  if (q.head == q.pushes.size() || q.next_pop > now_) return -1;
+  int pop = g_.pops[q.pushes[q.head]][q.taken];
+  if (left_[pop] > 0 || earliest_[pop] > now_ || !InWindow(pop)) return -1;
+  return pop;
+}
+
+bool ListScheduler::QueueHasRoom(int node, int unit) const {
+  const Inst& inst = g_.inst(node);
+  int queue = QueueOf(inst, unit, chip_);
+  const QueueState& q = queues_[queue];
+  int entries = q.entries + (q.popped_at == now_ ? q.popped : 0);
+  return entries + llo::ResultsOf(inst.op) <= QueueDepth(queue, chip_);
+}
+
+// The XLU on which the result of `node` would leave first; -1: none is free now.
+int ListScheduler::ChooseXlu(int node) const {
+  const Inst& inst = g_.inst(node);
+  int best = -1, best_ready = 0;
+  for (int u = 0; u < chip_.xlus; ++u) {
+    const XluState& x = xlus_[u];
+    if (out_.unit[node] >= 0 && out_.unit[node] != u) continue;
+    if (IsMember(node) ? x.open != g_.push[node] : x.open >= 0) continue;
+    if (x.next > now_ || (llo::IsXposeStart(inst.op) && x.next_xpose > now_)) continue;
+    if (llo::IsPush(inst.op) && !QueueHasRoom(node, u)) continue;
+    int ready = std::max(now_ + Latency(inst, chip_), x.last_ready);
+    if (best < 0 || ready < best_ready) {
+      best = u;
+      best_ready = ready;
+    }
+  }
+  return best;
+}
+
+// Would issuing the node now take the live registers of its class above the policy's limit?
+bool ListScheduler::RaisesPressure(int node) const {
+  int value = g_.writes[node];
+  if (value < 0) return false;
+  int c = ClassIndex(g_.values[value].cls);
+  if (live_[c] < policy_.limits[c]) return false;
+  for (int read : g_.reads[node]) {
+    const Value& v = g_.values[read];
+    if (ClassIndex(v.cls) == c && reads_left_[read] == 1 && !v.live_out) return false;
+  }
+  return true;
+}
+
+Outcome ListScheduler::TryPlace(int node) {
+  const Inst& inst = g_.inst(node);
+  bool force = force_all_ || node == force_node_;
+  if (!force && RaisesPressure(node)) return Outcome::kHeld;
+  if (static_cast<int>(out_.slots.size()) <= now_) out_.slots.resize(now_ + 1);
+  if (!out_.slots[now_].Fits(inst, chip_)) {
+    unit_wait_ = true;
+    return Outcome::kBlocked;
+  }
+  int unit = out_.unit[node];
+  if (isa::Info(inst.op).unit == isa::Unit::kXlu && !llo::IsPop(inst.op)) {
+    unit = ChooseXlu(node);
+    if (unit < 0) {
+      unit_wait_ = true;
+      return Outcome::kBlocked;
+    }
+  } else if (llo::IsPush(inst.op) && !QueueHasRoom(node, unit)) {
+    return Outcome::kBlocked;
+  }
+  Place(node, unit);
+  return Outcome::kPlaced;
+}
+
+void ListScheduler::CountLive(int node) {
+  for (int read : g_.reads[node]) {
+    const Value& v = g_.values[read];
+    if (--reads_left_[read] == 0 && !v.live_out) --live_[ClassIndex(v.cls)];
+  }
+  int value = g_.writes[node];
+  if (value < 0) return;
+  const Value& v = g_.values[value];
+  if (v.reads > 0 || v.live_out) ++live_[ClassIndex(v.cls)];
+}
+
+void ListScheduler::PlaceOnUnits(int node, int unit) {
+  const Inst& inst = g_.inst(node);
+  bool pop = llo::IsPop(inst.op);
+  if (llo::IsPush(inst.op)) {
+    QueueState& q = queues_[QueueOf(inst, unit, chip_)];
+    q.pushes.push_back(node);
+    q.entries += llo::ResultsOf(inst.op);
+    for (int p : g_.pops[node]) out_.unit[p] = unit;
+  } else if (pop) {
+    QueueState& q = queues_[QueueOf(inst, unit, chip_)];
+    if (q.popped_at != now_) q.popped = 0;
+    q.popped_at = now_;
+    ++q.popped;
+    --q.entries;
+    q.next_pop = now_ + PopInterval(QueueOf(inst, unit, chip_), chip_);
+    if (++q.taken == g_.pops[q.pushes[q.head]].size()) {
+      ++q.head;
+      q.taken = 0;
+    }
+  }
+  if (pop || isa::Info(inst.op).unit != isa::Unit::kXlu) return;
+  XluState& x = xlus_[unit];
+  x.next = now_ + IssueInterval(inst, chip_);
+  if (llo::IsXposeStart(inst.op)) {
+    x.next_xpose = now_ + chip_.interval(IntervalKey::kXposeGroup);
+    x.open = node;
+  }
+  if (llo::IsXposeEnd(inst.op)) x.open = -1;
+  if (llo::IsPush(inst.op)) {
+    int results = llo::ResultsOf(inst.op) - 1;
+    x.last_ready = std::max(x.last_ready, now_ + Latency(inst, chip_)) +
+                   (results + 1) * chip_.interval(IntervalKey::kXluPop);
+  }
+}
+
+void ListScheduler::Place(int node, int unit) {
+  out_.time[node] = now_;
+  out_.unit[node] = unit;
+  out_.slots[now_].Add(g_.inst(node));
+  ++placed_;
+  PlaceOnUnits(node, unit);
+  if (llo::IsXposeStart(g_.inst(node).op)) {
+    for (const Edge& e : g_.Out(node)) {
+      if (g_.push[e.to] == node) out_.unit[e.to] = unit;
+    }
+  } else if (IsMember(node)) {
+    for (const Edge& e : g_.Out(node)) {
+      if (IsMember(e.to) && g_.push[e.to] == g_.push[node]) out_.unit[e.to] = unit;
+    }
+  }
+  CountLive(node);
+  for (const Edge& e : g_.Out(node)) {
+    earliest_[e.to] = std::max(earliest_[e.to], now_ + e.latency);
+    if (--left_[e.to] == 0) Release(e.to);
+  }
+  AdvanceFrontier();
+}
+
+// One cycle. False if nothing could be placed.
+bool ListScheduler::Cycle() {
+  constexpr int kMaxHeld = 24;  // looked past in one cycle
+  int heaps = heaps_.size(), queues = queues_.size();
+  std::vector<char> blocked(heaps + queues, 0);
+  bool any = false;
+  held_.clear();
+  unit_wait_ = false;
+  while (true) {
+    int best = -1;
+    Ready ready{};
+    for (int h = 0; h < heaps; ++h) {
+      if (blocked[h] || heaps_[h].empty()) continue;
+      if (best < 0 || ready < heaps_[h].top()) {
+        best = h;
+        ready = heaps_[h].top();
+      }
+    }
+    for (int q = 0; q < queues; ++q) {
+      if (blocked[heaps + q]) continue;
+      int pop = HeadPop(q);
+      if (pop < 0) continue;
+      Ready r{Key(pop), pop};
+      if (best < 0 || ready < r) {
+        best = heaps + q;
+        ready = r;
+      }
+    }
+    if (best < 0) break;
+    if (best < heaps) heaps_[best].pop();
+    Outcome outcome = TryPlace(ready.node);
+    if (outcome == Outcome::kPlaced) {
+      any = true;
+      force_all_ = false;
+      force_node_ = -1;
+    } else if (outcome == Outcome::kBlocked || best >= heaps || held_.size() >= kMaxHeld) {
+      blocked[best] = 1;
+      if (best < heaps) heaps_[best].push(ready);
+    }
+    if (outcome == Outcome::kHeld && !(best < heaps && blocked[best])) held_.push_back(ready.node);
+  }
+  return any;
+}
+
+// Will anything change if the clock goes on?
+bool ListScheduler::AnythingPending() const {
+  if (unit_wait_ || !calendar_.empty()) return true;
+  for (size_t q = 0; q < queues_.size(); ++q) {
+    const QueueState& s = queues_[q];
+    if (s.head == s.pushes.size()) continue;
+    int pop = g_.pops[s.pushes[s.head]][s.taken];
+    if (left_[pop] == 0 && InWindow(pop) && std::max(s.next_pop, earliest_[pop]) > now_) return true;
+  }
+  return false;
+}
+
+void ListScheduler::Finish() {
+  int last = -1;
+  for (int t : out_.time) last = std::max(last, t);
+  out_.length = last + 1;
+  if (g_.terminator >= 0) {
+    int ready = g_.terminator_ready;
+    for (auto [node, latency] : g_.terminator_after) {
+      ready = std::max(ready, out_.time[node] + latency);
+    }
+    const Inst& inst = g_.block->insts[g_.terminator];
+    bool call = inst.op == isa::Opcode::kCall;
+    int t = std::max(ready, call ? last + 1 : last - chip_.delay_slots);
+    t = std::max(t, 0);
+    while (t < static_cast<int>(out_.slots.size()) && !out_.slots[t].Fits(inst, chip_)) ++t;
+    out_.terminator = t;
+    out_.length = t + 1 + (call ? 0 : chip_.delay_slots);
+  }
+  if (static_cast<int>(out_.slots.size()) < out_.length) out_.slots.resize(out_.length);
+  if (g_.terminator >= 0) out_.slots[out_.terminator].Add(g_.block->insts[g_.terminator]);
+  out_.max_live = MaxLive(g_, out_);
+}
+
+bool ListScheduler::Run() {
+  if (g_.cyclic) return false;
+  int n = g_.size;
+  out_ = BlockSchedule();
+  out_.time.assign(n, -1);
+  out_.unit.resize(n);
+  for (int i = 0; i < n; ++i) out_.unit[i] = g_.inst(i).unit;
+  left_ = g_.preds;
+  earliest_ = g_.earliest;
+  for (const Value& v : g_.values) {
+    reads_left_.push_back(v.reads);
+    if (v.def < 0 && (v.reads > 0 || v.live_out)) ++live_[ClassIndex(v.cls)];
+  }
+  for (int c = 0; c < 4; ++c) live_[c] += g_.through[c];
+  heaps_.resize(HeapCount());
+  xlus_.resize(chip_.xlus);
+  queues_.resize(QueueCount(chip_));
+  window_ = std::max(1, policy_.window);
+  for (int i = 0; i < n; ++i) {
+    if (left_[i] == 0) Release(i);
+  }
+  while (placed_ < n) {
+    while (!calendar_.empty() && calendar_.top().first <= now_) {
+      int node = calendar_.top().second;
+      calendar_.pop();
+      heaps_[HeapOf(node)].push({Key(node), node});
+    }
+    bool any = Cycle();
+    int oldest = -1;
+    for (int node : held_) {
+      if (!llo::IsPop(g_.inst(node).op)) heaps_[HeapOf(node)].push({Key(node), node});
+      if (oldest < 0 || node < oldest) oldest = node;
+    }
+    if (!any && !AnythingPending()) {
+      if (oldest >= 0 || force_node_ >= 0) {
+        force_all_ = force_node_ >= 0;
+        force_node_ = oldest;
+        continue;
+      }
+      if (outside_.empty() && window_ > n) return false;
+      window_ = window_ > n ? n + 1 : window_ * 2;
+      AdvanceFrontier();
+      continue;
+    }
+    ++now_;
+  }
+  Finish();
+  return true;
+}
+
+}  // namespace
+
+std::array<int, 4> MaxLive(const Graph& g, const BlockSchedule& s) {
+  std::array<std::vector<int>, 4> change;
+  for (auto& c : change) c.assign(s.length + 2, 0);
+  std::vector<int> last(g.values.size(), -1);
+  for (int n = 0; n < g.size; ++n) {
+    for (int v : g.reads[n]) last[v] = std::max(last[v], s.time[n]);
+  }
+  for (size_t i = 0; i < g.values.size(); ++i) {
+    const Value& v = g.values[i];
+    // Held from the cycle after the write to the cycle of the last read.
+    int from = v.def < 0 ? 0 : s.time[v.def] + 1;
+    int to = v.live_out ? s.length : std::max(last[i], v.def < 0 ? -1 : from);
+    if (to < from) continue;
+    ++change[ClassIndex(v.cls)][from];
+    --change[ClassIndex(v.cls)][to + 1];
+  }
+  std::array<int, 4> max = {};
+  for (int c = 0; c < 4; ++c) {
+    int live = g.through[c];
+    max[c] = live;
+    for (int d : change[c]) {
+      live += d;
+      max[c] = std::max(max[c], live);
+    }
+  }
+  return max;
+}
+
+bool ListSchedule(const Graph& graph, const Chip& chip, const Policy& policy, BlockSchedule* out) {
+  return ListScheduler(graph, chip, policy, out).Run();
+}
+
+}  // namespace tpuc::schedule

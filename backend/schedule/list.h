@@ -1,0 +1,43 @@
+// List scheduling of one block: cycle by cycle, the ready instruction of highest priority first, on the
+// slots, units and queues of the chip. Queue order, unit choice and intervals are decided here.
+//
+// Priority is the latency path to the block's end. A policy may narrow the choice to a window of
+// program order behind the oldest instruction not yet issued, and hold back instructions that would
+// raise the number of live registers above a limit: the lowering promises that program order needs
+// few, so a narrow window does too. Window 1 packs in program order.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "backend/schedule/graph.h"
+#include "backend/schedule/slots.h"
+
+namespace tpuc::schedule {
+
+constexpr int kNoLimit = std::numeric_limits<int>::max();
+
+struct Policy {
+  int window = kNoLimit;
+  std::array<int, 4> limits = {kNoLimit, kNoLimit, kNoLimit, kNoLimit};  // by ClassIndex
+  bool oldest_first = false;  // program order as priority
+};
+
+struct BlockSchedule {
+  std::vector<int32_t> time;        // issue cycle by node, from the block's start
+  std::vector<int8_t> unit;         // MXU or XLU by node, -1: none
+  int terminator = -1;              // cycle of the closing sbr.rel or call
+  int length = 0;                   // cycles, delay slots included
+  std::vector<SlotUse> slots;       // by cycle
+  std::array<int, 4> max_live = {};  // by ClassIndex
+};
+
+// Schedules a block's graph. False if the pops cannot leave their queues in order (cyclic graph).
+bool ListSchedule(const Graph& graph, const Chip& chip, const Policy& policy, BlockSchedule* out);
+
+// Most registers of each class that the schedule holds at once, from the issue times.
+std::array<int, 4> MaxLive(const Graph& graph, const BlockSchedule& schedule);
+
+}  // namespace tpuc::schedule
