@@ -1,8 +1,8 @@
 // Which virtual registers of one class are live at block borders: backward data flow on bit sets.
 //
 // A register is live where a later read may see the value it holds *and* some write of it can have
-// come before; the second half keeps a register that is first written under a predicate (which reads
-// the old value) from being live all the way up to the entry.
+// come before; the second half keeps a register that is first written under a predicate (which
+// reads the old value) from being live all the way up to the entry.
 #pragma once
 
 #include <cstdint>

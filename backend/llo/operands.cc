@@ -8,22 +8,14 @@ using isa::Opcode;
 using isa::Slot;
 using isa::Unit;
 
-bool IsXposeStart(Opcode op) {
-  return op == Opcode::kVxposeStart || op == Opcode::kVxposeStartEnd;
-}
+bool IsXposeStart(Opcode op) { return op == Opcode::kVxposeStart || op == Opcode::kVxposeStartEnd; }
 bool IsXposeMember(Opcode op) { return op == Opcode::kVxposeCont || op == Opcode::kVxposeEnd; }
 bool IsXposeEnd(Opcode op) { return op == Opcode::kVxposeEnd || op == Opcode::kVxposeStartEnd; }
 
 bool IsMatmul(Opcode op) { return Info(op).unit == Unit::kMxu && IsPush(op); }
-bool IsLatch(Opcode op) {
-  return op == Opcode::kVmatmulLatch || op == Opcode::kVmatmulLatchMsk;
-}
-bool IsMubr(Opcode op) {
-  return op == Opcode::kVmatprepMubr || op == Opcode::kVmatprepMubrMsk;
-}
-bool IsSubr(Opcode op) {
-  return op == Opcode::kVmatprepSubr || op == Opcode::kVmatprepSubrMsk;
-}
+bool IsLatch(Opcode op) { return op == Opcode::kVmatmulLatch || op == Opcode::kVmatmulLatchMsk; }
+bool IsMubr(Opcode op) { return op == Opcode::kVmatprepMubr || op == Opcode::kVmatprepMubrMsk; }
+bool IsSubr(Opcode op) { return op == Opcode::kVmatprepSubr || op == Opcode::kVmatprepSubrMsk; }
 bool IsWeightPush(Opcode op) {
   return Info(op).unit == Unit::kMxu && Info(op).slot == Slot::kVex && !IsMatmul(op) &&
          !IsMubr(op) && !IsSubr(op);
@@ -43,8 +35,7 @@ bool IsDma(Opcode op) {
 }
 
 bool IsSync(Opcode op) {
-  return IsDma(op) || Info(op).slot == Slot::kMisc || op == Opcode::kShalt ||
-         op == Opcode::kCall;
+  return IsDma(op) || Info(op).slot == Slot::kMisc || op == Opcode::kShalt || op == Opcode::kCall;
 }
 
 bool IsStore(Opcode op) { return Info(op).slot == Slot::kStore || op == Opcode::kSst; }

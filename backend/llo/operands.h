@@ -16,11 +16,11 @@ inline bool IsPush(isa::Opcode op) { return isa::Info(op).dest == isa::RegClass:
 inline bool IsPop(isa::Opcode op) {
   return isa::Info(op).slot == isa::Slot::kPop || op == isa::Opcode::kSpop;
 }
-bool IsXposeStart(isa::Opcode op);  // first (or only) push of a transpose
-bool IsXposeMember(isa::Opcode op); // further pushes: operand 0 is the token of the first
-bool IsXposeEnd(isa::Opcode op);    // last (or only) push
+bool IsXposeStart(isa::Opcode op);   // first (or only) push of a transpose
+bool IsXposeMember(isa::Opcode op);  // further pushes: operand 0 is the token of the first
+bool IsXposeEnd(isa::Opcode op);     // last (or only) push
 bool IsMatmul(isa::Opcode op);
-bool IsLatch(isa::Opcode op);       // matmul that first takes the staged weights
+bool IsLatch(isa::Opcode op);  // matmul that first takes the staged weights
 bool IsMubr(isa::Opcode op);
 bool IsSubr(isa::Opcode op);
 bool IsWeightPush(isa::Opcode op);
@@ -29,8 +29,8 @@ inline bool IsWeightSide(isa::Opcode op) { return IsWeightPush(op) || IsSubr(op)
 bool IsDma(isa::Opcode op);
 // Keeps program order among its kind: DMA starts, waits, flag writes, traps, traces, delays, calls.
 bool IsSync(isa::Opcode op);
-bool IsStore(isa::Opcode op);       // vst, vst.msk, sst
-bool IsSmem(isa::Opcode op);        // sld, sst
+bool IsStore(isa::Opcode op);  // vst, vst.msk, sst
+bool IsSmem(isa::Opcode op);   // sld, sst
 // Results that one push (for a transpose: the group) puts on its queue (isa.def).
 int ResultsOf(isa::Opcode push);
 // The pop that takes them.

@@ -1,4 +1,5 @@
-// The LLO verifier. One walk an instruction (form), one a block (queues), one data flow (definitions).
+// The LLO verifier. One walk an instruction (form), one a block (queues), one data flow
+// (definitions).
 #include "backend/llo/verifier.h"
 
 #include <string>
@@ -15,8 +16,8 @@ namespace {
 using isa::Info;
 using isa::Inst;
 using isa::Opcode;
-using isa::OpInfo;
 using isa::Operand;
+using isa::OpInfo;
 using isa::Reg;
 using isa::RegClass;
 using llo::BitSet;
@@ -34,11 +35,11 @@ class Verifier {
  private:
   void Report(DiagCode code, const std::string& message) {
     ok_ = false;
-    diags_->Add(code, absl::StrCat("in ", f_.name, ", block ", block_, " (",
-                                   block_ < static_cast<int>(f_.blocks.size())
-                                       ? f_.blocks[block_].label
-                                       : "",
-                                   "), instruction ", inst_, ": ", message));
+    diags_->Add(
+        code,
+        absl::StrCat("in ", f_.name, ", block ", block_, " (",
+                     block_ < static_cast<int>(f_.blocks.size()) ? f_.blocks[block_].label : "",
+                     "), instruction ", inst_, ": ", message));
   }
   void Malformed(const Inst& inst, const std::string& message) {
     Report(DiagCode::kLloMalformed,
@@ -76,13 +77,14 @@ RegClass ClassOf(char letter) {
 
 bool Verifier::CheckReg(const Inst& inst, Reg r, RegClass want) {
   if (r.cls != want) {
-    Malformed(inst, absl::StrCat("has a register of class ", std::string(1, isa::ClassLetter(r.cls)),
-                                 " where ", std::string(1, isa::ClassLetter(want)), " belongs"));
+    Malformed(inst,
+              absl::StrCat("has a register of class ", std::string(1, isa::ClassLetter(r.cls)),
+                           " where ", std::string(1, isa::ClassLetter(want)), " belongs"));
     return false;
   }
   if (r.cls != RegClass::kNone && (r.id < 0 || r.id >= f_.registers[static_cast<int>(r.cls)])) {
-    Malformed(inst, absl::StrCat("names register ", r.id, " of ",
-                                 f_.registers[static_cast<int>(r.cls)]));
+    Malformed(inst,
+              absl::StrCat("names register ", r.id, " of ", f_.registers[static_cast<int>(r.cls)]));
     return false;
   }
   return true;
@@ -160,8 +162,8 @@ void Verifier::CheckQueues(const Block& block) {
     if (inst.src.empty() || inst.src[0].is_imm()) continue;  // reported as malformed
     auto it = by_token.find(inst.src[0].reg.id);
     if (it == by_token.end()) {
-      Report(DiagCode::kLloQueue, absl::StrCat("token ", inst.src[0].reg.id,
-                                               " is not pushed before in this block"));
+      Report(DiagCode::kLloQueue,
+             absl::StrCat("token ", inst.src[0].reg.id, " is not pushed before in this block"));
       continue;
     }
     Entry& e = entries[it->second];
@@ -198,8 +200,8 @@ void Verifier::CheckLoops() {
     block_ = loop.last;
     inst_ = 0;
     if (loop.first < 0 || loop.last < loop.first || loop.last >= n) {
-      Report(DiagCode::kLloMalformed, absl::StrCat("loop of blocks ", loop.first, " to ", loop.last,
-                                                   " of ", n));
+      Report(DiagCode::kLloMalformed,
+             absl::StrCat("loop of blocks ", loop.first, " to ", loop.last, " of ", n));
       continue;
     }
     const Block& last = f_.blocks[loop.last];

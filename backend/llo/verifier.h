@@ -1,7 +1,7 @@
-// Checks that an LLO function follows the rules that scheduler and allocator rely on: operand classes
-// as isa.def says, registers written before they are read on every path, each push popped as often as
-// it has results, transposes complete, branches last in their block and inside the function.
-// Must not depend on any chip.
+// Checks that an LLO function follows the rules that scheduler and allocator rely on: operand
+// classes as isa.def says, registers written before they are read on every path, each push popped
+// as often as it has results, transposes complete, branches last in their block and inside the
+// function. Must not depend on any chip.
 #pragma once
 
 #include "backend/llo/llo.h"

@@ -125,11 +125,11 @@ bool Assembler::Spill(int round) {
     int c = ClassIndex(cls);
     int capacity = schedule::RegistersOf(chip_)[c] - round;
     if (!regalloc::SpillToFit(&f_, cls, std::max(1, capacity), &area_, &counts_)) {
-      return Fail(DiagCode::kTooFewRegisters,
-                  absl::StrCat("one instruction needs more than ", std::max(1, capacity),
-                               " registers of class ", std::string(1, isa::ClassLetter(cls)),
-                               ", of which ", chip_.name, " has ",
-                               schedule::RegistersOf(chip_)[c]));
+      return Fail(
+          DiagCode::kTooFewRegisters,
+          absl::StrCat("one instruction needs more than ", std::max(1, capacity),
+                       " registers of class ", std::string(1, isa::ClassLetter(cls)), ", of which ",
+                       chip_.name, " has ", schedule::RegistersOf(chip_)[c]));
     }
   }
   return true;

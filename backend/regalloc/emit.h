@@ -1,5 +1,5 @@
-// Writes a scheduled and coloured function as bundles, and proves on the way out that every read of a
-// physical register finds the virtual register it means.
+// Writes a scheduled and coloured function as bundles, and proves on the way out that every read of
+// a physical register finds the virtual register it means.
 #pragma once
 
 #include <vector>

@@ -52,7 +52,7 @@ class Emitter {
   SpillCounts& counts_;
   isa::Function& out_;
   bool ok_ = true;
-  std::array<int, 4> taken_ = {};  // physical registers in use by the operation at work
+  std::array<int, 4> taken_ = {};   // physical registers in use by the operation at work
   using Key = std::pair<int, int>;  // class, register
   absl::flat_hash_map<Key, int64_t> homes_;
   absl::flat_hash_map<Key, std::pair<int, int>> last_use_;  // block, instruction

@@ -53,7 +53,8 @@ void SplitBlocks(llo::Function* f) {
       block.insts.back().target = first[block.insts.back().target];
     }
   }
-  for (llo::Loop& loop : f->loops) loop = {first[loop.first], last[loop.last], loop.trips, loop.is_grid};
+  for (llo::Loop& loop : f->loops)
+    loop = {first[loop.first], last[loop.last], loop.trips, loop.is_grid};
   f->blocks = std::move(blocks);
 }
 
@@ -115,7 +116,8 @@ void RenameLocalValues(llo::Function* f, RegClass cls) {
 llo::Function Prepare(const llo::Function& function, FixedScalars* fixed) {
   llo::Function f = function;
   SplitBlocks(&f);
-  for (RegClass cls : {RegClass::kVector, RegClass::kMask, RegClass::kScalar, RegClass::kPredicate}) {
+  for (RegClass cls :
+       {RegClass::kVector, RegClass::kMask, RegClass::kScalar, RegClass::kPredicate}) {
     RenameLocalValues(&f, cls);
   }
   for (int a = 0; a < f.args; ++a) fixed->push_back({a, a});

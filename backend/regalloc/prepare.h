@@ -1,8 +1,8 @@
 // Brings an LLO function into the form that scheduling and allocation want.
 //
 //   ends blocks at calls and moves call operands to fixed registers
-//   gives each value that lives and dies in one block a register of its own, so that reuse of a name
-//   does not order what is independent
+//   gives each value that lives and dies in one block a register of its own, so that reuse of a
+//   name does not order what is independent
 #pragma once
 
 #include <utility>

@@ -1,5 +1,5 @@
-// Belady's rule on straight-line code, block by block; values that cross blocks and are chosen live in
-// memory everywhere.
+// Belady's rule on straight-line code, block by block; values that cross blocks and are chosen live
+// in memory everywhere.
 #include "backend/regalloc/spill.h"
 
 #include <deque>
@@ -67,8 +67,8 @@ class Spiller {
   absl::btree_set<int> in_memory_;         // cross blocks in memory, not in a register
   absl::btree_set<int> homed_;             // stored after each write
   absl::flat_hash_map<int, int64_t> home_;
-  std::deque<int64_t> free_homes_;         // longest unused first
-  std::vector<std::vector<Item>> code_;    // by block
+  std::deque<int64_t> free_homes_;       // longest unused first
+  std::vector<std::vector<Item>> code_;  // by block
 
   // Of the block at work.
   int block_ = 0;

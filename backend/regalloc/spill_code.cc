@@ -49,8 +49,7 @@ void AppendStore(Reg value, int64_t home, const Inst& like, const SpillArea& are
     out->push_back(Make(Opcode::kVsel, stored, {value, Operand::Imm(1), Operand::Imm(0)}, like));
   } else if (value.cls == RegClass::kPredicate) {
     stored = function->New(RegClass::kScalar);
-    out->push_back(
-        Make(Opcode::kSselect, stored, {value, Operand::Imm(1), Operand::Imm(0)}, like));
+    out->push_back(Make(Opcode::kSselect, stored, {value, Operand::Imm(1), Operand::Imm(0)}, like));
   }
   bool vmem = InVmem(value.cls);
   Inst store = Make(vmem ? Opcode::kVst : Opcode::kSst, Reg(), {stored}, like);

@@ -13,8 +13,8 @@ namespace {
 
 using isa::Inst;
 
-// Cycles that keeping `spills` values in memory is taken to cost: the published kernels pay 0.1 to 0.25
-// a spill where vector slots are the bound; a first one also waits for vst -> vld.
+// Cycles that keeping `spills` values in memory is taken to cost: the published kernels pay 0.1 to
+// 0.25 a spill where vector slots are the bound; a first one also waits for vst -> vld.
 double SpillCost(int spills) { return spills == 0 ? 0 : 8 + 0.5 * spills; }
 
 struct Candidate {

@@ -138,7 +138,8 @@ void Builder::Mxu(int node, const Inst& inst) {
   MxuState& m = mxus_[inst.unit];
   int one = chip_.latency(LatencyKey::kOne);
   if (llo::IsLhsSide(inst.op)) {
-    int after = m.lhs < 0 || llo::IsMatmul(g_.inst(m.lhs).op) ? one : Latency(g_.inst(m.lhs), chip_);
+    int after =
+        m.lhs < 0 || llo::IsMatmul(g_.inst(m.lhs).op) ? one : Latency(g_.inst(m.lhs), chip_);
     AddEdge(m.lhs, node, after);
     m.lhs = node;
     if (!llo::IsMatmul(inst.op)) return;
@@ -159,8 +160,8 @@ void Builder::Mxu(int node, const Inst& inst) {
   }
 }
 
-// A transpose starts only when all it will take is on its way: its unit is locked until its end, and
-// what it waits for may have to come through the same unit.
+// A transpose starts only when all it will take is on its way: its unit is locked until its end,
+// and what it waits for may have to come through the same unit.
 void Builder::TransposeOperands() {
   int step = chip_.interval(IntervalKey::kXlu);
   absl::flat_hash_map<int, std::pair<int, int>> place;  // member -> start, position

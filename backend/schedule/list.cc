@@ -1,5 +1,6 @@
-// The list scheduler. Instructions wait in a calendar until their operands are there, then in one heap a
-// resource class; results wait at the head of their queue. Each cycle takes the best head that fits.
+// The list scheduler. Instructions wait in a calendar until their operands are there, then in one
+// heap a resource class; results wait at the head of their queue. Each cycle takes the best head
+// that fits.
 #include "backend/schedule/list.h"
 
 #include <algorithm>
@@ -15,7 +16,14 @@ using isa::Slot;
 
 // Heaps whose members need the same resource, so that if the best does not fit no other would.
 enum : int {
-  kSaluHeap, kValuHeap, kEupHeap, kLoadHeap, kStoreHeap, kMiscHeap, kMiscStoreHeap, kFirstUnitHeap
+  kSaluHeap,
+  kValuHeap,
+  kEupHeap,
+  kLoadHeap,
+  kStoreHeap,
+  kMiscHeap,
+  kMiscStoreHeap,
+  kFirstUnitHeap
 };
 
 struct Ready {
@@ -33,7 +41,7 @@ struct XluState {
 struct QueueState {
   std::vector<int32_t> pushes;  // in order
   size_t head = 0;
-  size_t taken = 0;             // results popped of the head
+  size_t taken = 0;  // results popped of the head
   int entries = 0;
   int next_pop = 0;
   int popped_at = -1, popped = 0;  // pops of the current cycle keep their entries until its end
@@ -328,7 +336,8 @@ bool ListScheduler::AnythingPending() const {
     const QueueState& s = queues_[q];
     if (s.head == s.pushes.size()) continue;
     int pop = g_.pops[s.pushes[s.head]][s.taken];
-    if (left_[pop] == 0 && InWindow(pop) && std::max(s.next_pop, earliest_[pop]) > now_) return true;
+    if (left_[pop] == 0 && InWindow(pop) && std::max(s.next_pop, earliest_[pop]) > now_)
+      return true;
   }
   return false;
 }

@@ -1,5 +1,5 @@
-// List scheduling of one block: cycle by cycle, the ready instruction of highest priority first, on the
-// slots, units and queues of the chip. Queue order, unit choice and intervals are decided here.
+// List scheduling of one block: cycle by cycle, the ready instruction of highest priority first, on
+// the slots, units and queues of the chip. Queue order, unit choice and intervals are decided here.
 //
 // Priority is the latency path to the block's end. A policy may narrow the choice to a window of
 // program order behind the oldest instruction not yet issued, and hold back instructions that would
@@ -26,11 +26,11 @@ struct Policy {
 };
 
 struct BlockSchedule {
-  std::vector<int32_t> time;        // issue cycle by node, from the block's start
-  std::vector<int8_t> unit;         // MXU or XLU by node, -1: none
-  int terminator = -1;              // cycle of the closing sbr.rel or call
-  int length = 0;                   // cycles, delay slots included
-  std::vector<SlotUse> slots;       // by cycle
+  std::vector<int32_t> time;         // issue cycle by node, from the block's start
+  std::vector<int8_t> unit;          // MXU or XLU by node, -1: none
+  int terminator = -1;               // cycle of the closing sbr.rel or call
+  int length = 0;                    // cycles, delay slots included
+  std::vector<SlotUse> slots;        // by cycle
   std::array<int, 4> max_live = {};  // by ClassIndex
 };
 

@@ -1,9 +1,9 @@
 // Which memory accesses of a block must keep their order, found in one walk in program order.
 //
-// Accesses to different buffers, or to different rows from the same base, are independent. Where two
-// accesses to one buffer cannot be compared (different bases, or a buffer not known), the later one
-// becomes a fence of that buffer: it follows all before it and all after follow it.
-// A DMA is an access to all of its buffer; a wait precedes later accesses to what DMAs touch.
+// Accesses to different buffers, or to different rows from the same base, are independent. Where
+// two accesses to one buffer cannot be compared (different bases, or a buffer not known), the later
+// one becomes a fence of that buffer: it follows all before it and all after follow it. A DMA is an
+// access to all of its buffer; a wait precedes later accesses to what DMAs touch.
 #pragma once
 
 #include <cstdint>
@@ -53,7 +53,7 @@ class MemoryOrder {
   };
   struct Buffer {
     Access fence;
-    std::vector<Access> all;  // since the fence
+    std::vector<Access> all;                                     // since the fence
     absl::flat_hash_map<std::pair<int32_t, int64_t>, Row> rows;  // by root and row
     absl::flat_hash_map<int32_t, std::pair<int, int>> by_root;   // stores and all, by root
     int stores = 0;

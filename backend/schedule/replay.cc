@@ -20,9 +20,9 @@ using isa::Reg;
 constexpr int64_t kLongAgo = -(int64_t{1} << 40);
 
 struct Mxu {
-  int64_t lhs = kLongAgo, weight = kLongAgo;    // next command of the side
-  int64_t push = kLongAgo, matmul = kLongAgo;   // next push, next matmul
-  int64_t latch = kLongAgo;                     // last push's results may be latched
+  int64_t lhs = kLongAgo, weight = kLongAgo;   // next command of the side
+  int64_t push = kLongAgo, matmul = kLongAgo;  // next push, next matmul
+  int64_t latch = kLongAgo;                    // last push's results may be latched
 };
 struct Xlu {
   int64_t next = kLongAgo, next_xpose = kLongAgo;
@@ -54,8 +54,8 @@ class Player {
   const std::vector<ReplayLoop>& loops_;
   const Chip& chip_;
   Replay out_;
-  int64_t skipped_ = 0;          // cycles of loop trips that were not walked
-  int64_t now_ = 0;              // earliest issue of the next bundle
+  int64_t skipped_ = 0;  // cycles of loop trips that were not walked
+  int64_t now_ = 0;      // earliest issue of the next bundle
   std::array<std::vector<int64_t>, 4> ready_;
   std::vector<Mxu> mxus_;
   std::vector<Xlu> xlus_;
@@ -90,9 +90,8 @@ void Player::ForEachRow(const Inst& inst, F f) {
 
 int64_t Player::Earliest(const Inst& inst) {
   int64_t at = now_;
-  llo::ForEachRead(inst, [&](Reg r) {
-    at = std::max(at, ready_[static_cast<int>(r.cls) - 1][r.id]);
-  });
+  llo::ForEachRead(inst,
+                   [&](Reg r) { at = std::max(at, ready_[static_cast<int>(r.cls) - 1][r.id]); });
   if (inst.op == Opcode::kVld) {
     ForEachRow(inst, [&](auto row) {
       auto it = rows_.find(row);

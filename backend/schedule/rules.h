@@ -1,25 +1,31 @@
-// The machine's timing rules, as the compiler knows them. Every number is a row of the chip file; the
-// rules are sections (d)-(f) of the public v6e dumps as corrected by schedule-targets.md section 7.
-// The interpreter implements the same rules on its own.
+// The machine's timing rules, as the compiler knows them. Every number is a row of the chip file;
+// the rules are sections (d)-(f) of the public v6e dumps as corrected by schedule-targets.md
+// section 7. The interpreter implements the same rules on its own.
 //
 // Issue. Bundles issue in order, at most one a cycle; one issues when all it holds may issue.
 //   operands   a result is usable latency(key) cycles after issue; sources are read before results
-//              are written, so write-after-read may share a bundle and write-after-write is 1 apart.
-//              Function arguments (s0 ..) are usable 1 cycle after the first bundle's earliest issue.
-//   queues     EUP, V2S: one each; each XLU one for all its result kinds; each MXU one. Results leave
+//              are written, so write-after-read may share a bundle and write-after-write is 1
+//              apart. Function arguments (s0 ..) are usable 1 cycle after the first bundle's
+//              earliest issue.
+//   queues     EUP, V2S: one each; each XLU one for all its result kinds; each MXU one. Results
+//   leave
 //              in push order. First pop >= push + latency(key): EUP 13, xlane 137, permute 114,
 //              matmul 192; a matmul's second 2 later (mrf_pop); a transpose's first
-//              latency(xpose) - xlu * n after the last of its n pushes, its next xlu_pop apart. Pops of
-//              one MXU are mrf_pop apart, of one XLU xlu_pop, EUP and V2S one a bundle. Results popped
-//              are usable latency(pop) later. Entries never exceed the queue's depth; all entries of
-//              a push are counted from its issue (a transpose's from its start).
+//              latency(xpose) - xlu * n after the last of its n pushes, its next xlu_pop apart.
+//              Pops of one MXU are mrf_pop apart, of one XLU xlu_pop, EUP and V2S one a bundle.
+//              Results popped are usable latency(pop) later. Entries never exceed the queue's
+//              depth; all entries of a push are counted from its issue (a transpose's from its
+//              start).
 //   XLU        commands of one unit are interval(xlu) apart, transposes xpose_group start to start;
 //              between start and end of a transpose its unit takes nothing else.
-//   MXU        per unit and in program order: LHS side (mubr, matmul) and weight side (subr, push), at
+//   MXU        per unit and in program order: LHS side (mubr, matmul) and weight side (subr, push),
+//   at
 //              most one command of each side a bundle; subr, mubr -> push, matmul latency(matprep);
-//              push -> push and matmul -> matmul the first one's issue interval; last push -> latching
-//              matmul latency(push's key); latch -> next set's first weight-side command 1.
-//   memory     vst -> vld of the same row latency(vst); store -> store 1; load -> store 0 (one bundle);
+//              push -> push and matmul -> matmul the first one's issue interval; last push ->
+//              latching matmul latency(push's key); latch -> next set's first weight-side
+//              command 1.
+//   memory     vst -> vld of the same row latency(vst); store -> store 1; load -> store 0 (one
+//   bundle);
 //              sst -> sld 1.
 //   sync       DMA starts, waits, flag writes, traps and traces keep program order, 1 apart. A DMA
 //              comes 1 after the last access it would disturb; accesses to memory that DMAs of the

@@ -42,8 +42,9 @@ ScalarValue ScalarValues::Evaluate(const Inst& inst) {
       return Fresh();
   }
   bool linear = inst.op == Opcode::kSadd;
-  auto key = linear ? std::make_tuple(static_cast<int>(inst.op), a.root, int64_t{0}, b.root, int64_t{0})
-                    : std::make_tuple(static_cast<int>(inst.op), a.root, a.offset, b.root, b.offset);
+  auto key =
+      linear ? std::make_tuple(static_cast<int>(inst.op), a.root, int64_t{0}, b.root, int64_t{0})
+             : std::make_tuple(static_cast<int>(inst.op), a.root, a.offset, b.root, b.offset);
   auto [it, is_new] = expressions_.emplace(key, next_root_);
   if (is_new) ++next_root_;
   return {it->second, linear ? a.offset + b.offset : 0};

@@ -1,4 +1,5 @@
-// Sinking, one pass from the last instruction to the first: a producer's readers have moved before it.
+// Sinking, one pass from the last instruction to the first: a producer's readers have moved before
+// it.
 #include "backend/schedule/sink.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// After list scheduling: moves loads, pops and vector operations later, towards their readers, where
-// that shortens the time registers are held and costs nothing.
+// After list scheduling: moves loads, pops and vector operations later, towards their readers,
+// where that shortens the time registers are held and costs nothing.
 //
 //   0: v1 = vld ..                      12: v1 = vld ..
 //   13: vadd v1, ..            ->       13: vadd v1, ..

@@ -1,0 +1,237 @@
+// Whole road LLO -> bundles on small kernels whose lengths follow by hand from the latencies.
+#include "backend/regalloc/assemble.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "backend/llo/verifier.h"
+#include "gtest/gtest.h"
+#include "tests/unit/schedule/llo_text.h"
+
+namespace tpuc {
+namespace {
+
+isa::Function Assembled(const llo::Function& f, int opt_level = 2, const Chip& chip = V6e()) {
+  DiagSink diags;
+  EXPECT_TRUE(VerifyLlo(f, &diags)) << diags.Render();
+  isa::Function out;
+  AssembleOptions options;
+  options.opt_level = opt_level;
+  options.spill_row = 4096;
+  EXPECT_TRUE(Assemble(f, chip, options, &out, nullptr, &diags)) << diags.Render();
+  return out;
+}
+
+// sqrt(x + eps) as the real compiler makes it: x * rsqrt(x), then selects for infinity and zero
+// with the sign. vld 1, vmul 2, vadd 4, vrsqrt 6, pop 19, vmul 20, vsel 22, vsel 23, vst 24: 25
+// cycles, as published (tpu-v6e-compiler.md (c), mini add_sqrt_fusion).
+constexpr char kAddSqrt[] = R"(
+  block 0 "entry" trips=1 grid=0
+    %v0 = vld [vmem:%s0] sm:0x01 buf:0
+    %v1 = vmul.f32 %v0, 0.015625f
+    %v2 = vadd.f32 %v1, 1e-06f
+    %t0 = vrsqrt.f32 %v2
+    %v3 = vpop.eup %t0
+    %v4 = vmul.f32 %v2, %v3
+    %vm0 = vcmp.eq.f32 %v2, 2139095040
+    %v5 = vsel %vm0, %v2, %v4
+    %vm1 = vcmp.eq.f32 %v2, 0f
+    %v6 = vand.u32 %v2, 2147483648
+    %v7 = vsel %vm1, %v6, %v5
+    vst [vmem:%s1], %v7 sm:0x01 buf:1
+)";
+
+TEST(Assemble, AddSqrtTakes25Cycles) {
+  isa::Function k = Assembled(LloFromText(kAddSqrt, 2));
+  EXPECT_EQ(k.info.schedule_cycles, 25);
+  EXPECT_EQ(k.info.spills, 0);
+  EXPECT_LE(k.bundles.size(), 10u);  // published: 10
+}
+
+// One select for 0 and infinity, x + x == x (schedule-targets.md 3.1.5): 24.
+TEST(Assemble, AddSqrtWithOneSelectTakes24Cycles) {
+  isa::Function k = Assembled(LloFromText(R"(
+  block 0 "entry" trips=1 grid=0
+    %v0 = vld [vmem:%s0] sm:0x01 buf:0
+    %v1 = vmul.f32 %v0, 0.015625f
+    %v2 = vadd.f32 %v1, 1e-06f
+    %t0 = vrsqrt.f32 %v2
+    %v3 = vpop.eup %t0
+    %v4 = vmul.f32 %v2, %v3
+    %v5 = vadd.f32 %v2, %v2
+    %vm0 = vcmp.eq.f32 %v5, %v2
+    %v6 = vsel %vm0, %v2, %v4
+    vst [vmem:%s1], %v6 sm:0x01 buf:1
+)",
+                                          2));
+  EXPECT_EQ(k.info.schedule_cycles, 24);
+}
+
+// Weights 15.., matmul, first pop 192 later, second 194; see schedule/rules.h.
+TEST(Assemble, MatmulLatencies) {
+  isa::Function k = Assembled(LloFromText(R"(
+  block 0 "entry" trips=1 grid=0
+    %v0 = vld [vmem:%s0] buf:0
+    vmatprep.subr.mxu0 %v0
+    vmatpush3.msra.mxu0 %v0
+    %v1 = vld [vmem:%s1] buf:1
+    vmatprep.mubr.f32.mxu0 %v1
+    %t0 = vmatmul.mubr.f32.vlgmr.msra.gmra.mxu0 %v1
+    %v2 = vpop.f32.mrf.mxu0 %t0
+    %v3 = vpop.f32.mrf.mxu0 %t0
+    vst [vmem:%s2], %v2 buf:2
+    vst [vmem:%s2+8], %v3 buf:2
+)",
+                                          3));
+  // vld 1, subr 2, push 3, matmul 4, pop 196 and 198, vst 199.
+  EXPECT_EQ(k.info.schedule_cycles, 200);
+}
+
+TEST(Assemble, TwoRowSumsUseBothXlus) {
+  isa::Function k = Assembled(LloFromText(R"(
+  block 0 "entry" trips=1 grid=0
+    %v0 = vld [vmem:%s0] buf:0
+    %v1 = vld [vmem:%s0+8] buf:0
+    %t0 = vadd.xlane.f32 %v0
+    %t1 = vadd.xlane.f32 %v1
+    %v2 = vpop.xlane %t0
+    %v3 = vpop.xlane %t1
+    vst [vmem:%s1], %v2 buf:1
+    vst [vmem:%s1+8], %v3 buf:1
+)",
+                                          2));
+  // vld 1, push 2 on both, pop 139 on both, vst 140.
+  EXPECT_EQ(k.info.schedule_cycles, 141);
+}
+
+// Start, end 4 later; first pop 128 - 4 * 2 after the end; 16 pops, 4 apart.
+TEST(Assemble, TransposeLatencies) {
+  std::string body = R"(
+  block 0 "entry" trips=1 grid=0
+    %v0 = vld [vmem:%s0] buf:0
+    %v1 = vld [vmem:%s0+8] buf:0
+    %t0 = vxpose.b32.start %v0
+    vxpose.b32.end %t0, %v1
+)";
+  for (int i = 0; i < 16; ++i) {
+    absl::StrAppend(&body, "    %v", 2 + i, " = vpop.trf %t0\n    vst [vmem:%s1+", 8 * i, "], %v",
+                    2 + i, " buf:1\n");
+  }
+  isa::Function k = Assembled(LloFromText(body, 2));
+  // vld 1, start 2, end 6, pop 126 .. 186, vst 187.
+  EXPECT_EQ(k.info.schedule_cycles, 188);
+}
+
+TEST(Assemble, StoreToLoadOfTheSameRowTakes7) {
+  isa::Function same = Assembled(LloFromText(R"(
+  block 0 "entry" trips=1 grid=0
+    %v0 = vld [vmem:%s0] buf:0
+    vst [vmem:%s0+8], %v0 buf:0
+    %v1 = vld [vmem:%s0+8] buf:0
+    vst [vmem:%s0+16], %v1 buf:0
+)",
+                                             1));
+  EXPECT_EQ(same.info.schedule_cycles, 11);  // vld 1, vst 2, vld 9, vst 10
+  isa::Function other = Assembled(LloFromText(R"(
+  block 0 "entry" trips=1 grid=0
+    %v0 = vld [vmem:%s0] buf:0
+    vst [vmem:%s0+8], %v0 buf:0
+    %v1 = vld [vmem:%s0+24] buf:0
+    vst [vmem:%s0+16], %v1 buf:0
+)",
+                                              1));
+  EXPECT_EQ(other.info.schedule_cycles, 3);
+}
+
+// The branch's four delay slots stay, and the loop counter's chain fits before it.
+TEST(Assemble, LoopKeepsDelaySlots) {
+  isa::Function k = Assembled(LloFromText(R"(
+  blocks first=1 last=1 trips=10 grid=0
+  block 0 "entry" trips=1 grid=0
+    %s1 = smov 0
+  block 1 "body" trips=10 grid=0
+    %v0 = vld [vmem:%s0] buf:0
+    %v1 = vadd.f32 %v0, 1f
+    vst [vmem:%s0+8], %v1 buf:0
+    %s1 = sadd.s32 %s1, 1
+    %p0 = scmp.lt.s32 %s1, 10
+    (%p0) sbr.rel ->1
+)",
+                                          1));
+  // sadd 0, scmp 1, sbr 3, delay slots 4 .. 7.
+  ASSERT_EQ(k.info.loops.size(), 1u);
+  EXPECT_EQ(k.info.loops[0].ii, 8);
+  EXPECT_EQ(k.info.loops[0].trips, 10);
+  const isa::LoopInfo& loop = k.info.loops[0];
+  int branch = -1;
+  for (int b = loop.first_bundle; b <= loop.last_bundle; ++b) {
+    for (const isa::Inst& inst : k.bundles[b].insts) {
+      if (inst.op == isa::Opcode::kSbr) {
+        branch = b;
+        EXPECT_EQ(inst.target, loop.first_bundle);
+      }
+    }
+  }
+  EXPECT_EQ(loop.last_bundle - branch, V6e().delay_slots);
+  EXPECT_EQ(k.info.schedule_cycles, 1 + 10 * 8);
+}
+
+// 80 values held at once on 64 registers: spilled, and never more than 64 named.
+TEST(Assemble, SpillsWhatDoesNotFit) {
+  std::string body = "  block 0 \"entry\" trips=1 grid=0\n    %v0 = vld [vmem:%s0] buf:0\n";
+  for (int i = 1; i <= 80; ++i) {
+    absl::StrAppend(&body, "    %v", i, " = vmul.f32 %v", i - 1, ", 1.5f\n");
+  }
+  int last = 80;
+  for (int i = 1; i < 80; ++i) {  // needs every one of them again, oldest first
+    absl::StrAppend(&body, "    %v", last + 1, " = vsub.f32 %v", last, ", %v", i, "\n");
+    ++last;
+  }
+  absl::StrAppend(&body, "    vst [vmem:%s1], %v", last, " buf:1\n");
+  isa::Function k = Assembled(LloFromText(body, 2));
+  EXPECT_GT(k.info.spills, 0);
+  EXPECT_LE(k.info.spills, 20);
+  EXPECT_EQ(k.info.fills, k.info.spills);
+  EXPECT_LE(k.info.max_live_vregs, 64);
+  for (const isa::Bundle& b : k.bundles) {
+    for (const isa::Inst& inst : b.insts) EXPECT_LT(inst.dest.id, 64);
+  }
+}
+
+TEST(Assemble, MemoryFormIsOneOperationABundle) {
+  isa::Function k = Assembled(LloFromText(kAddSqrt, 2), 0);
+  for (const isa::Bundle& b : k.bundles) EXPECT_LE(b.insts.size(), 1u);
+  EXPECT_GT(k.bundles.size(), 30u);
+}
+
+TEST(Assemble, CallOperandsArriveInOrder) {
+  isa::Function k = Assembled(LloFromText(R"(
+  block 0 "entry" trips=1 grid=0
+    %s0 = smov 5
+    inlined_call 192, %s0, 64 ->0
+    inlined_call %s0 ->1
+)",
+                                          0));
+  // smov s0 = 192, s1 = 5, s2 = 64 before the first call; 5 is not in a register across it.
+  std::vector<std::string> text;
+  int calls = 0;
+  std::array<int32_t, 3> last = {-1, -1, -1};
+  for (const isa::Bundle& b : k.bundles) {
+    for (const isa::Inst& inst : b.insts) {
+      if (inst.op == isa::Opcode::kSmov && inst.src[0].is_imm() && inst.dest.id < 3) {
+        last[inst.dest.id] = inst.src[0].imm;
+      }
+      if (inst.op == isa::Opcode::kCall) {
+        EXPECT_EQ(inst.target, calls);
+        if (++calls == 1) {
+          EXPECT_EQ(last[0], 192);
+          EXPECT_EQ(last[2], 64);
+        }
+      }
+    }
+  }
+  EXPECT_EQ(calls, 2);
+}
+
+}  // namespace
+}  // namespace tpuc
