@@ -87,6 +87,11 @@ struct Metadata {
   int32_t source_line = 0, source_end_line = 0, source_column = 0, source_end_column = 0;
   int32_t stack_frame_id = 0;
   std::string other;  // further fields as printed: deduplicated_name="..." profile_type={1} ...
+  bool empty() const {
+    return op_type.empty() && op_name.empty() && source_file.empty() && other.empty() &&
+           !source_line && !source_end_line && !source_column && !source_end_column &&
+           !stack_frame_id;
+  }
 };
 
 struct Instruction {

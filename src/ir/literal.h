@@ -22,6 +22,9 @@ class Literal {
   // An array of those bytes, or a tuple of those elements (as many as the shape says).
   Literal(Shape shape, std::vector<uint8_t> data);
   Literal(Shape shape, std::vector<Literal> elements);
+  // A constant printed as {...}; no data.
+  struct Elided {};
+  Literal(Shape shape, Elided) : shape_(std::move(shape)), elided_(true) {}
 
   const Shape& shape() const { return shape_; }
   // Constant printed as {...}: the data is unknown, and running it is an error.

@@ -109,6 +109,64 @@ bool AttrOf(Op op, absl::string_view name, AttrId* id) {
   return false;
 }
 
+bool IsDefault(const Instruction& instruction, const Attr& attr) {
+  auto is_int = [&](int64_t value) { return std::get<int64_t>(attr.value) == value; };
+  auto is_word = [&](absl::string_view word) { return std::get<std::string>(attr.value) == word; };
+  switch (attr.id) {
+    case AttrId::kFeatureGroupCount:
+    case AttrId::kBatchGroupCount:
+      return is_int(1);
+    case AttrId::kInferredDimension:
+      return is_int(-1);
+    case AttrId::kLhsBatchDims:
+    case AttrId::kRhsBatchDims:
+    case AttrId::kOperandBatchingDims:
+    case AttrId::kStartIndicesBatchingDims:
+    case AttrId::kInputBatchingDims:
+    case AttrId::kScatterIndicesBatchingDims:
+      return std::get<Ints>(attr.value).empty();
+    case AttrId::kOperandPrecision:
+      for (const std::string& word : std::get<std::vector<std::string>>(attr.value)) {
+        if (word != "default") return false;
+      }
+      return true;
+    case AttrId::kWindow:
+      return std::get<Window>(attr.value).dims.empty();
+    case AttrId::kAlgorithm:
+    case AttrId::kConvolutionKind:
+      return is_word("unset");
+    case AttrId::kApiVersion:
+      return is_word("API_VERSION_ORIGINAL");
+    case AttrId::kSchedule:
+      return is_word("SCHEDULE_NONE");
+    case AttrId::kAsyncExecutionThread:
+      return is_word("main");
+    case AttrId::kMode:
+      return true;  // read and ignored, as XLA does
+    case AttrId::kCompareType: {
+      if (instruction.operands.empty()) return false;
+      switch (ClassOf(instruction.operands[0]->shape.type)) {
+        case TypeClass::kSigned: return is_word("SIGNED");
+        case TypeClass::kBool:
+        case TypeClass::kUnsigned: return is_word("UNSIGNED");
+        default: return is_word("FLOAT");
+      }
+    }
+    case AttrId::kResultAccuracy:
+      return std::get<RawText>(attr.value).text == "{mode=default}";
+    case AttrId::kLargest:
+      return std::get<bool>(attr.value);
+    case AttrId::kIsStable:
+      return std::get<bool>(attr.value) == (instruction.op == Op::kTopk);
+    case AttrId::kIsAssociative:
+      return false;
+    case AttrId::kFrontendAttributes:
+      return std::get<std::vector<std::pair<std::string, std::string>>>(attr.value).empty();
+    default:
+      return InfoOf(attr.id).form == AttrForm::kBool && !std::get<bool>(attr.value);
+  }
+}
+
 bool HasSideEffect(const Instruction& instruction) {
   if (HasOwnSideEffect(instruction)) return true;
   std::vector<Computation*> work = instruction.CalledComputations();

@@ -80,11 +80,16 @@ absl::Span<const OpInfo> OpTable();
 absl::Span<const AttrInfo> AttrTable();
 const OpInfo& InfoOf(Op op);
 const AttrInfo& InfoOf(AttrId id);
-// Attributes that every instruction may carry: this id and all after it, kMetadata included.
+// Attributes that every instruction may carry.
 inline constexpr AttrId kFirstCommonAttr = AttrId::kSharding;
-inline bool IsCommonAttr(AttrId id) { return id >= kFirstCommonAttr && id <= AttrId::kMetadata; }
+inline constexpr AttrId kLastCommonAttr = AttrId::kBackendConfig;
+inline bool IsCommonAttr(AttrId id) { return id >= kFirstCommonAttr && id <= kLastCommonAttr; }
 // The attribute of that name which the opcode takes (or any opcode takes); false if none.
 bool AttrOf(Op op, absl::string_view name, AttrId* id);
+
+// The attribute says nothing beyond its absence (feature_group_count=1): such are neither kept by
+// the parser nor printed. The instruction has its operands (the `type` of a compare follows them).
+bool IsDefault(const Instruction& instruction, const Attr& attr);
 
 // The instruction does more than yield its value: it may not be erased, repeated or moved across
 // another of its kind. Looks through called computations.

@@ -208,6 +208,10 @@ Layout DefaultLayout(int rank) {
   return layout;
 }
 
+void AppendTo(const Shape& shape, bool with_layout, std::string* out) {
+  AppendShape(out, shape, with_layout);
+}
+
 std::string ToString(const Layout& layout) {
   std::string out;
   AppendLayout(&out, layout);

@@ -116,5 +116,6 @@ int64_t DeviceBytes(const Shape& shape);
 // HLO text: "f32[16,64]{1,0:T(8,128)}"; without layout "f32[16,64]".
 std::string ToString(const Layout& layout);
 std::string ToString(const Shape& shape, bool with_layout = true);
+void AppendTo(const Shape& shape, bool with_layout, std::string* out);
 
 }  // namespace tpuc
