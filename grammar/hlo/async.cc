@@ -12,7 +12,8 @@ bool Reader::AsyncSugar(absl::string_view text, Op* op, absl::string_view* wrapp
   constexpr std::pair<absl::string_view, Op> kForms[] = {
       {"-start", Op::kAsyncStart}, {"-update", Op::kAsyncUpdate}, {"-done", Op::kAsyncDone}};
   for (const auto& [suffix, async] : kForms) {
-    if (text.size() <= suffix.size() || text.substr(text.size() - suffix.size()) != suffix) continue;
+    if (text.size() <= suffix.size() || text.substr(text.size() - suffix.size()) != suffix)
+      continue;
     absl::string_view base = text.substr(0, text.size() - suffix.size());
     Op inner;
     if (!OpFromName(base, &inner)) return false;
@@ -42,8 +43,8 @@ bool Reader::CheckAsync(Instruction* instruction, Instruction* wrapped, Op wrapp
   };
   Op op = instruction->op;
   if (op != Op::kAsyncStart && op != Op::kAsyncUpdate && op != Op::kAsyncDone) return true;
-  std::string name = wrapped ? absl::StrCat(OpName(wrapped_op), OpName(op).substr(5))
-                             : std::string(OpName(op));
+  std::string name =
+      wrapped ? absl::StrCat(OpName(wrapped_op), OpName(op).substr(5)) : std::string(OpName(op));
   const Shape& shape = instruction->shape;
   if (op != Op::kAsyncDone &&
       (!shape.IsTuple() || shape.elements.size() < 2 || !shape.elements[0].IsTuple())) {
@@ -62,8 +63,8 @@ bool Reader::CheckAsync(Instruction* instruction, Instruction* wrapped, Op wrapp
     while (start->op == Op::kAsyncUpdate) start = start->operands[0];
     Computation* body = start->ComputationAttr(AttrId::kCalls);
     if (wrapped && body && body->root->op != wrapped_op) {
-      return fail(absl::StrCat(name, " ends '", start->name, "', which started ",
-                               OpName(body->root->op)));
+      return fail(
+          absl::StrCat(name, " ends '", start->name, "', which started ", OpName(body->root->op)));
     }
     Computation* calls = instruction->ComputationAttr(AttrId::kCalls);
     if (calls && body && calls != body) {
@@ -72,7 +73,8 @@ bool Reader::CheckAsync(Instruction* instruction, Instruction* wrapped, Op wrapp
     absl::string_view thread = instruction->StringAttr(AttrId::kAsyncExecutionThread);
     absl::string_view wanted = start->StringAttr(AttrId::kAsyncExecutionThread);
     if (!thread.empty() && thread != "main" && thread != wanted) {
-      return fail(absl::StrCat(name, " runs on thread '", thread, "', its start on '", wanted, "'"));
+      return fail(
+          absl::StrCat(name, " runs on thread '", thread, "', its start on '", wanted, "'"));
     }
     return true;
   }
@@ -84,14 +86,14 @@ bool Reader::CheckAsync(Instruction* instruction, Instruction* wrapped, Op wrapp
   computation->execution_thread =
       std::string(instruction->StringAttr(AttrId::kAsyncExecutionThread));
   if (computation->execution_thread == "main") computation->execution_thread.clear();
-  Instruction* root = computation->Add(std::string(OpName(wrapped_op)), wrapped_op,
-                                       shape.elements[1], {});
+  Instruction* root =
+      computation->Add(std::string(OpName(wrapped_op)), wrapped_op, shape.elements[1], {});
   root->attrs = std::move(wrapped->attrs);
   root->loc = instruction->loc;
   const std::vector<Shape>& operands = shape.elements[0].elements;
   for (size_t i = 0; i < operands.size(); ++i) {
-    Instruction* parameter = computation->AddBefore(root, absl::StrCat("p.", i), Op::kParameter,
-                                                    operands[i], {});
+    Instruction* parameter =
+        computation->AddBefore(root, absl::StrCat("p.", i), Op::kParameter, operands[i], {});
     parameter->parameter_number = static_cast<int64_t>(i);
     parameter->loc = instruction->loc;
     root->operands.push_back(parameter);

@@ -83,33 +83,42 @@ bool Reader::ReadStringOrJson(std::string* value) {
 
 WordSet WordsOf(AttrId id) {
   switch (id) {
-    case AttrId::kDirection: return {{"EQ", "NE", "GE", "GT", "LE", "LT"}};
-    case AttrId::kCompareType: return {{"FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"}};
-    case AttrId::kKind: return {{"kLoop", "kInput", "kOutput", "kCustom"}};
-    case AttrId::kFftType: return {{"FFT", "IFFT", "RFFT", "IRFFT"}};
-    case AttrId::kConvolutionKind: return {{"fprop", "wgrad", "dgrad", "unset"}};
+    case AttrId::kDirection:
+      return {{"EQ", "NE", "GE", "GT", "LE", "LT"}};
+    case AttrId::kCompareType:
+      return {{"FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"}};
+    case AttrId::kKind:
+      return {{"kLoop", "kInput", "kOutput", "kCustom"}};
+    case AttrId::kFftType:
+      return {{"FFT", "IFFT", "RFFT", "IRFFT"}};
+    case AttrId::kConvolutionKind:
+      return {{"fprop", "wgrad", "dgrad", "unset"}};
     case AttrId::kTransposeA:
       return {{"NO_TRANSPOSE", "TRANSPOSE", "ADJOINT", "TRANSPOSE_INVALID"}};
-    case AttrId::kPaddingType: return {{"PADDING_VALID", "PADDING_SAME", "PADDING_INVALID"}};
+    case AttrId::kPaddingType:
+      return {{"PADDING_VALID", "PADDING_SAME", "PADDING_INVALID"}};
     case AttrId::kMode:
       return {{"cross_replica", "cross_partition", "cross_replica_and_partition", "flattened_id"}};
-    case AttrId::kOperandPrecision: return {{"default", "high", "highest"}, true};
+    case AttrId::kOperandPrecision:
+      return {{"default", "high", "highest"}, true};
     case AttrId::kAlgorithm:
       return {{"dot_any_f8_any_f8_f32", "dot_any_f8_any_f8_f32_fast_accum", "dot_f16_f16_f16",
-               "dot_f16_f16_f32", "dot_bf16_bf16_bf16", "dot_bf16_bf16_f32",
-               "dot_bf16_bf16_f32_x3", "dot_bf16_bf16_f32_x6", "dot_bf16_bf16_f32_x9",
-               "dot_tf32_tf32_f32", "dot_tf32_tf32_f32_x3", "dot_f32_f32_f32", "dot_f64_f64_f64",
-               "unset"},
+               "dot_f16_f16_f32", "dot_bf16_bf16_bf16", "dot_bf16_bf16_f32", "dot_bf16_bf16_f32_x3",
+               "dot_bf16_bf16_f32_x6", "dot_bf16_bf16_f32_x9", "dot_tf32_tf32_f32",
+               "dot_tf32_tf32_f32_x3", "dot_f32_f32_f32", "dot_f64_f64_f64", "unset"},
               true};
-    case AttrId::kDistribution: return {{"rng_uniform", "rng_normal", "rng_invalid"}, true};
-    case AttrId::kRngAlgorithm: return {{"rng_default", "rng_three_fry", "rng_philox"}, true};
+    case AttrId::kDistribution:
+      return {{"rng_uniform", "rng_normal", "rng_invalid"}, true};
+    case AttrId::kRngAlgorithm:
+      return {{"rng_default", "rng_three_fry", "rng_philox"}, true};
     case AttrId::kSchedule:
       return {{"SCHEDULE_NONE", "SCHEDULE_LATEST", "SCHEDULE_EARLIEST"}, true};
     case AttrId::kApiVersion:
       return {{"API_VERSION_ORIGINAL", "API_VERSION_STATUS_RETURNING",
                "API_VERSION_STATUS_RETURNING_UNIFIED", "API_VERSION_TYPED_FFI"},
               true};
-    default: return {};
+    default:
+      return {};
   }
 }
 
@@ -125,11 +134,11 @@ bool Reader::ReadWord(AttrId id, std::string* value) {
     return Expected(absl::StrCat("one of ", absl::StrJoin(set.words, " ")));
   }
   for (absl::string_view word : set.words) {
-    bool same = token.text.size() == word.size() &&
-                std::equal(word.begin(), word.end(), token.text.begin(), [&](char a, char b) {
-                  return a == b ||
-                         (set.any_case && absl::ascii_tolower(a) == absl::ascii_tolower(b));
-                });
+    bool same =
+        token.text.size() == word.size() &&
+        std::equal(word.begin(), word.end(), token.text.begin(), [&](char a, char b) {
+          return a == b || (set.any_case && absl::ascii_tolower(a) == absl::ascii_tolower(b));
+        });
     if (!same) continue;
     *value = std::string(word);
     lexer_.Next();
@@ -200,8 +209,7 @@ bool Reader::ReadWindow(Window* window) {
     lexer_.Next();
     const Token& token = lexer_.token();
     bool is_pad = field == 2;
-    bool ok = is_pad ? token.kind == Tok::kPad
-                     : token.kind == Tok::kInt || token.kind == Tok::kDxD;
+    bool ok = is_pad ? token.kind == Tok::kPad : token.kind == Tok::kInt || token.kind == Tok::kDxD;
     if (!ok) return Expected(is_pad ? "LOW_HIGH, joined with x" : "numbers joined with x");
     if (!ParseNumbers(token.text, &values[field])) {
       return Fail(DiagCode::kBadAttribute, token.loc, "number does not fit 64 bits");
@@ -279,8 +287,8 @@ bool Reader::ReadDimLabels(DimLabels* labels) {
   std::string error = check(labels->lhs, "bf");
   if (error.empty()) error = check(labels->rhs, "io");
   if (error.empty()) error = check(labels->output, "bf");
-  if (error.empty() && (labels->lhs.size() != labels->rhs.size() ||
-                        labels->lhs.size() != labels->output.size())) {
+  if (error.empty() &&
+      (labels->lhs.size() != labels->rhs.size() || labels->lhs.size() != labels->output.size())) {
     error = "the three parts have different ranks";
   }
   if (!error.empty()) {
@@ -296,7 +304,8 @@ bool Reader::ReadPadConfig(std::vector<PadDim>* dims) {
     lexer_.Next();
     return true;
   }
-  if (token.kind != Tok::kPad) return Expected("padding LOW_HIGH or LOW_HIGH_INTERIOR, joined with x");
+  if (token.kind != Tok::kPad)
+    return Expected("padding LOW_HIGH or LOW_HIGH_INTERIOR, joined with x");
   std::vector<Ints> parts;
   if (!ParseNumbers(token.text, &parts)) {
     return Fail(DiagCode::kBadAttribute, token.loc, "number does not fit 64 bits");
@@ -356,11 +365,12 @@ bool Reader::ReadComputationRef(absl::string_view made_name, Computation** compu
     std::vector<std::string> known;
     for (const auto& row : module_->computations) known.push_back(row->name);
     std::string near = NearestName(token.text, known);
-    bool later = lexer_.Rest().find(absl::StrCat("\n%", token.text, " ")) != absl::string_view::npos ||
-                 lexer_.Rest().find(absl::StrCat("\n", token.text, " ")) != absl::string_view::npos;
+    bool later =
+        lexer_.Rest().find(absl::StrCat("\n%", token.text, " ")) != absl::string_view::npos ||
+        lexer_.Rest().find(absl::StrCat("\n", token.text, " ")) != absl::string_view::npos;
     return Fail(DiagCode::kUndefinedName, token.loc,
                 absl::StrCat("computation '", token.text, "' is not defined"),
-                later          ? "it is defined further down; a computation must stand before its uses"
+                later ? "it is defined further down; a computation must stand before its uses"
                 : near.empty() ? ""
                                : absl::StrCat("did you mean '", near, "'?"));
   }
@@ -369,7 +379,8 @@ bool Reader::ReadComputationRef(absl::string_view made_name, Computation** compu
   return *computation != nullptr;  // its own errors are reported
 }
 
-bool Reader::ReadComputations(absl::string_view made_name, std::vector<Computation*>* computations) {
+bool Reader::ReadComputations(absl::string_view made_name,
+                              std::vector<Computation*>* computations) {
   if (!Expect('{', "before the computations")) return false;
   if (Accept('}')) return true;
   do {
@@ -469,11 +480,11 @@ bool Reader::ReadDomain(std::string* text) {
     lexer_.Next();
     bool ok = token.text == "kind"    ? ReadString(&kind)
               : token.text == "entry" ? ReadSharding(&entry)
-              : token.text == "exit"  ? ReadSharding(&exit)
-                                      : Fail(DiagCode::kUnknownAttribute, token.loc,
-                                             absl::StrCat("a domain has no field '", token.text,
-                                                          "'"),
-                                             "one of kind entry exit");
+              : token.text == "exit"
+                  ? ReadSharding(&exit)
+                  : Fail(DiagCode::kUnknownAttribute, token.loc,
+                         absl::StrCat("a domain has no field '", token.text, "'"),
+                         "one of kind entry exit");
     if (!ok) return false;
   }
   if (kind != "sharding" || entry.empty() || exit.empty()) {
@@ -549,8 +560,9 @@ bool Reader::ReadBraced(std::string* text) {
 bool Reader::ReadRaw(std::string* text) {
   absl::string_view rest = lexer_.Rest();
   size_t end = 0;
-  while (end < rest.size() && (absl::ascii_isalnum(rest[end]) ||
-                               absl::string_view("_.@:").find(rest[end]) != absl::string_view::npos)) {
+  while (end < rest.size() &&
+         (absl::ascii_isalnum(rest[end]) ||
+          absl::string_view("_.@:").find(rest[end]) != absl::string_view::npos)) {
     ++end;
   }
   if (end == 0) return Expected("a sparsity descriptor such as L.1@2:4");

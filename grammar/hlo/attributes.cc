@@ -101,15 +101,16 @@ bool Reader::CheckAttributes(const Instruction& instruction, Loc loc) {
 }
 
 bool Reader::ReadValue(Scope* scope, Instruction* instruction, AttrId id, AttrValue* value) {
-  auto text = [&](bool ok, std::string read) {
-    if (ok) *value = RawText{std::move(read)};
+  std::string raw;
+  auto text = [&](bool ok) {
+    if (ok) *value = RawText{std::move(raw)};
     return ok;
   };
-  std::string raw;
   // The name that an inline computation gets.
   auto made_name = [&] { return absl::StrCat(instruction->name, "_", AttrName(id)); };
   switch (InfoOf(id).form) {
-    case AttrForm::kBool: return ReadBool(&value->emplace<bool>());
+    case AttrForm::kBool:
+      return ReadBool(&value->emplace<bool>());
     case AttrForm::kInt:
       if (id == AttrId::kCrossProgramPrefetchIndex) {
         int32_t narrow = 0;
@@ -118,24 +119,37 @@ bool Reader::ReadValue(Scope* scope, Instruction* instruction, AttrId id, AttrVa
         return ok;
       }
       return ReadInt(&value->emplace<int64_t>());
-    case AttrForm::kFloat: return ReadFloat(&value->emplace<double>());
-    case AttrForm::kWord: return ReadWord(id, &value->emplace<std::string>());
-    case AttrForm::kString: return ReadString(&value->emplace<std::string>());
-    case AttrForm::kStringOrJson: return ReadStringOrJson(&value->emplace<std::string>());
-    case AttrForm::kInts: return ReadInts(&value->emplace<Ints>());
-    case AttrForm::kIntLists: return ReadIntLists(&value->emplace<std::vector<Ints>>());
+    case AttrForm::kFloat:
+      return ReadFloat(&value->emplace<double>());
+    case AttrForm::kWord:
+      return ReadWord(id, &value->emplace<std::string>());
+    case AttrForm::kString:
+      return ReadString(&value->emplace<std::string>());
+    case AttrForm::kStringOrJson:
+      return ReadStringOrJson(&value->emplace<std::string>());
+    case AttrForm::kInts:
+      return ReadInts(&value->emplace<Ints>());
+    case AttrForm::kIntLists:
+      return ReadIntLists(&value->emplace<std::vector<Ints>>());
     case AttrForm::kIntsOrLists:
       if (instruction->op == Op::kGather) return ReadInts(&value->emplace<Ints>());
       return ReadIntLists(&value->emplace<std::vector<Ints>>());
-    case AttrForm::kBools: return ReadBools(&value->emplace<Ints>());
-    case AttrForm::kWords: return ReadWords(id, &value->emplace<std::vector<std::string>>());
-    case AttrForm::kWindow: return ReadWindow(&value->emplace<Window>());
-    case AttrForm::kDimLabels: return ReadDimLabels(&value->emplace<DimLabels>());
-    case AttrForm::kPadConfig: return ReadPadConfig(&value->emplace<std::vector<PadDim>>());
-    case AttrForm::kSlices: return ReadSlices(&value->emplace<std::vector<SliceDim>>());
+    case AttrForm::kBools:
+      return ReadBools(&value->emplace<Ints>());
+    case AttrForm::kWords:
+      return ReadWords(id, &value->emplace<std::vector<std::string>>());
+    case AttrForm::kWindow:
+      return ReadWindow(&value->emplace<Window>());
+    case AttrForm::kDimLabels:
+      return ReadDimLabels(&value->emplace<DimLabels>());
+    case AttrForm::kPadConfig:
+      return ReadPadConfig(&value->emplace<std::vector<PadDim>>());
+    case AttrForm::kSlices:
+      return ReadSlices(&value->emplace<std::vector<SliceDim>>());
     case AttrForm::kShape:
       return ReadShape(&value->emplace<std::vector<Shape>>().emplace_back());
-    case AttrForm::kShapes: return ReadShapes(&value->emplace<std::vector<Shape>>());
+    case AttrForm::kShapes:
+      return ReadShapes(&value->emplace<std::vector<Shape>>());
     case AttrForm::kComputation:
       return ReadComputationRef(made_name(), &value->emplace<Computation*>());
     case AttrForm::kComputations:
@@ -151,15 +165,21 @@ bool Reader::ReadValue(Scope* scope, Instruction* instruction, AttrId id, AttrVa
       *value = std::move(literal);
       return ok;
     }
-    case AttrForm::kSharding: return text(ReadSharding(&raw), std::move(raw));
-    case AttrForm::kReplicaGroups: return text(ReadReplicaGroups(&raw), std::move(raw));
-    case AttrForm::kResultAccuracy: return text(ReadResultAccuracy(&raw), std::move(raw));
-    case AttrForm::kDomain: return text(ReadDomain(&raw), std::move(raw));
+    case AttrForm::kSharding:
+      return text(ReadSharding(&raw));
+    case AttrForm::kReplicaGroups:
+      return text(ReadReplicaGroups(&raw));
+    case AttrForm::kResultAccuracy:
+      return text(ReadResultAccuracy(&raw));
+    case AttrForm::kDomain:
+      return text(ReadDomain(&raw));
     case AttrForm::kBraced:
-      if (id == AttrId::kOutputToOperandAliasing) return text(ReadAliasing(&raw), std::move(raw));
-      return text(ReadBraced(&raw), std::move(raw));
-    case AttrForm::kRaw: return text(ReadRaw(&raw), std::move(raw));
-    case AttrForm::kMetadata: break;
+      if (id == AttrId::kOutputToOperandAliasing) return text(ReadAliasing(&raw));
+      return text(ReadBraced(&raw));
+    case AttrForm::kRaw:
+      return text(ReadRaw(&raw));
+    case AttrForm::kMetadata:
+      break;
   }
   return false;
 }
@@ -191,11 +211,11 @@ bool Reader::ReadMetadata(std::unique_ptr<Metadata>* metadata) {
 bool Reader::ReadMetadataField(absl::string_view field, Metadata* metadata) {
   struct Text {
     absl::string_view name;
-    std::string Metadata::* member;
+    std::string Metadata::*member;
   };
   struct Number {
     absl::string_view name;
-    int32_t Metadata::* member;
+    int32_t Metadata::*member;
   };
   static constexpr Text kTexts[] = {{"op_name", &Metadata::op_name},
                                     {"op_type", &Metadata::op_type},

@@ -15,19 +15,32 @@ namespace {
 // The format of a type of at most 16 bits; null for f32, f64 and e8m0.
 const num::FloatFormat* FormatOf(Type type) {
   switch (type) {
-    case Type::kF16: return &num::kF16Format;
-    case Type::kBF16: return &num::kBF16Format;
-    case Type::kF8E5M2: return &num::kF8E5M2Format;
-    case Type::kF8E4M3: return &num::kF8E4M3Format;
-    case Type::kF8E3M4: return &num::kF8E3M4Format;
-    case Type::kF8E4M3FN: return &num::kF8E4M3FNFormat;
-    case Type::kF8E4M3FNUZ: return &num::kF8E4M3FNUZFormat;
-    case Type::kF8E4M3B11FNUZ: return &num::kF8E4M3B11FNUZFormat;
-    case Type::kF8E5M2FNUZ: return &num::kF8E5M2FNUZFormat;
-    case Type::kF6E3M2FN: return &num::kF6E3M2FNFormat;
-    case Type::kF6E2M3FN: return &num::kF6E2M3FNFormat;
-    case Type::kF4E2M1FN: return &num::kF4E2M1FNFormat;
-    default: return nullptr;
+    case Type::kF16:
+      return &num::kF16Format;
+    case Type::kBF16:
+      return &num::kBF16Format;
+    case Type::kF8E5M2:
+      return &num::kF8E5M2Format;
+    case Type::kF8E4M3:
+      return &num::kF8E4M3Format;
+    case Type::kF8E3M4:
+      return &num::kF8E3M4Format;
+    case Type::kF8E4M3FN:
+      return &num::kF8E4M3FNFormat;
+    case Type::kF8E4M3FNUZ:
+      return &num::kF8E4M3FNUZFormat;
+    case Type::kF8E4M3B11FNUZ:
+      return &num::kF8E4M3B11FNUZFormat;
+    case Type::kF8E5M2FNUZ:
+      return &num::kF8E5M2FNUZFormat;
+    case Type::kF6E3M2FN:
+      return &num::kF6E3M2FNFormat;
+    case Type::kF6E2M3FN:
+      return &num::kF6E2M3FNFormat;
+    case Type::kF4E2M1FN:
+      return &num::kF4E2M1FNFormat;
+    default:
+      return nullptr;
   }
 }
 
@@ -80,8 +93,8 @@ bool FloatBits(Type type, double value, uint64_t* bits) {
   double back = num::WidenFloat(format, static_cast<uint32_t>(*bits));
   if (format.specials == num::FloatSpecials::kFinite) {
     // Saturates: within half a step of the largest value, or out of range.
-    double largest = num::WidenFloat(
-        format, (uint32_t{1} << (format.exponent_bits + format.mantissa_bits)) - 1);
+    double largest =
+        num::WidenFloat(format, (uint32_t{1} << (format.exponent_bits + format.mantissa_bits)) - 1);
     double step = std::ldexp(1.0, std::ilogb(largest) - format.mantissa_bits);
     return std::fabs(value) < largest + step / 2;
   }
@@ -137,7 +150,8 @@ void AppendFloatText(Type type, uint64_t bits, std::string* out) {
   int first = type == Type::kF64 ? 15 : type == Type::kF32 ? 6 : safe;
   char text[40];
   for (int digits : {first, safe}) {
-    auto end = std::to_chars(text, text + sizeof text, value, std::chars_format::general, digits).ptr;
+    auto end =
+        std::to_chars(text, text + sizeof text, value, std::chars_format::general, digits).ptr;
     double read = 0;
     std::from_chars(text, end, read);
     uint64_t back = 0;
@@ -151,7 +165,8 @@ void AppendFloatText(Type type, uint64_t bits, std::string* out) {
 std::string DoubleText(double value) {
   char text[40];
   for (int digits : {6, 17}) {
-    auto end = std::to_chars(text, text + sizeof text, value, std::chars_format::general, digits).ptr;
+    auto end =
+        std::to_chars(text, text + sizeof text, value, std::chars_format::general, digits).ptr;
     double read = 0;
     std::from_chars(text, end, read);
     if (digits == 17 || read == value) return std::string(text, end);

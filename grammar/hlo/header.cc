@@ -56,10 +56,9 @@ bool Reader::ReadHeader() {
     lexer_.Next();
     if (!ReadHeaderAttribute(attribute.text, attribute.loc)) return false;
   }
-  std::stable_sort(module_->other_attributes.begin(), module_->other_attributes.end(),
-                   [](const auto& a, const auto& b) {
-                     return PrintingOrder(a.first) < PrintingOrder(b.first);
-                   });
+  std::stable_sort(
+      module_->other_attributes.begin(), module_->other_attributes.end(),
+      [](const auto& a, const auto& b) { return PrintingOrder(a.first) < PrintingOrder(b.first); });
   return true;
 }
 
@@ -91,7 +90,8 @@ bool Reader::ReadHeaderAttribute(absl::string_view name, Loc loc) {
       values.push_back(value);
     }
     std::string text;
-    for (int64_t value : values) absl::StrAppend(&text, text.empty() ? "" : ",", value ? "true" : "false");
+    for (int64_t value : values)
+      absl::StrAppend(&text, text.empty() ? "" : ",", value ? "true" : "false");
     return text == "false" || keep(absl::StrCat("{", text, "}"));
   }
   if (name == "frontend_attributes") {
@@ -149,9 +149,9 @@ bool Reader::ReadAliases() {
     }
     if (!Expect(')', "after the alias")) return false;
     if (!outputs.insert(entry.output_index).second) {
-      return Fail(DiagCode::kDuplicateAttribute, loc,
-                  absl::StrCat("output {", absl::StrJoin(entry.output_index, ","),
-                               "} is aliased twice"));
+      return Fail(
+          DiagCode::kDuplicateAttribute, loc,
+          absl::StrCat("output {", absl::StrJoin(entry.output_index, ","), "} is aliased twice"));
     }
     module_->aliases.push_back(std::move(entry));
     if (!Accept(',')) break;

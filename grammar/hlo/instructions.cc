@@ -18,10 +18,10 @@ bool Reader::ReadInstruction(Scope* scope) {
   const Token& token = lexer_.token();
   if (token.kind != Tok::kName && token.kind != Tok::kIdent) {
     if (token.kind == Tok::kAttrName) {
-      return Fail(DiagCode::kSyntax, token.loc,
-                  absl::StrCat("expected an instruction name, found the attribute '", token.text,
-                               "='"),
-                  absl::StrCat("put a space before '=', or write %", token.text, "="));
+      return Fail(
+          DiagCode::kSyntax, token.loc,
+          absl::StrCat("expected an instruction name, found the attribute '", token.text, "='"),
+          absl::StrCat("put a space before '=', or write %", token.text, "="));
     }
     if (token.kind == Tok::kKeyword || token.kind == Tok::kType) {
       return Fail(DiagCode::kSyntax, token.loc,
@@ -72,10 +72,21 @@ bool Reader::ReadOpcode(Op* op, absl::string_view* wrapped) {
     std::string near = NearestName(token.text, known);
     // Names that other systems use for the same thing.
     static constexpr std::pair<absl::string_view, absl::string_view> kOther[] = {
-        {"exp", "exponential"}, {"log1p", "log-plus-one"}, {"expm1", "exponential-minus-one"},
-        {"sin", "sine"}, {"cos", "cosine"}, {"sigmoid", "logistic"}, {"max", "maximum"},
-        {"min", "minimum"}, {"neg", "negate"}, {"pow", "power"}, {"rem", "remainder"},
-        {"mul", "multiply"}, {"sub", "subtract"}, {"div", "divide"}, {"matmul", "dot"},
+        {"exp", "exponential"},
+        {"log1p", "log-plus-one"},
+        {"expm1", "exponential-minus-one"},
+        {"sin", "sine"},
+        {"cos", "cosine"},
+        {"sigmoid", "logistic"},
+        {"max", "maximum"},
+        {"min", "minimum"},
+        {"neg", "negate"},
+        {"pow", "power"},
+        {"rem", "remainder"},
+        {"mul", "multiply"},
+        {"sub", "subtract"},
+        {"div", "divide"},
+        {"matmul", "dot"},
         {"optimization-barrier", "opt-barrier"}};
     for (const auto& [other, ours] : kOther) {
       if (token.text == other) near = std::string(ours);
@@ -164,11 +175,11 @@ bool Reader::Define(Scope* scope, std::unique_ptr<Instruction> instruction, Inst
 bool Reader::CheckNameIsLegal(absl::string_view name, Loc loc) {
   bool hidden = absl::string_view(name).substr(0, 2) == "__" && name.substr(0, 6) != "__xla_";
   if (!hidden && !(name.size() <= 14 && TypeFromName(name))) return true;
-  return Fail(DiagCode::kBadName, loc,
-              absl::StrCat("'", name, "' cannot name an instruction",
-                           hidden ? ": names that begin with __ are reserved"
-                                  : ": it is an element type"),
-              absl::StrCat("call it ", hidden ? name.substr(2) : name, "_"));
+  return Fail(
+      DiagCode::kBadName, loc,
+      absl::StrCat("'", name, "' cannot name an instruction",
+                   hidden ? ": names that begin with __ are reserved" : ": it is an element type"),
+      absl::StrCat("call it ", hidden ? name.substr(2) : name, "_"));
 }
 
 bool Reader::ReadParameterNumber(Instruction* instruction) {
@@ -203,7 +214,8 @@ bool Reader::UndefinedName(const Scope& scope, absl::string_view name, Loc loc) 
   // A definition further down?
   absl::string_view rest = lexer_.Rest();
   size_t end = rest.find("\n}");
-  rest = rest.substr(0, std::min<size_t>(end == absl::string_view::npos ? rest.size() : end, 1 << 20));
+  rest =
+      rest.substr(0, std::min<size_t>(end == absl::string_view::npos ? rest.size() : end, 1 << 20));
   bool later = rest.find(absl::StrCat("\n  ", name, " =")) != absl::string_view::npos ||
                rest.find(absl::StrCat("%", name, " =")) != absl::string_view::npos;
   std::string hint;
@@ -339,9 +351,9 @@ bool Reader::CheckOperandCount(const Instruction& instruction) {
     }
   }
   if (ok) return true;
-  std::string text = !wanted.empty() ? std::string(wanted)
-                                     : absl::StrCat(info.exact_operands ? "" : "at least ",
-                                                    info.min_operands);
+  std::string text = !wanted.empty()
+                         ? std::string(wanted)
+                         : absl::StrCat(info.exact_operands ? "" : "at least ", info.min_operands);
   return Fail(DiagCode::kOperandCount, instruction.loc,
               absl::StrCat(info.name, " takes ", text, " operand",
                            wanted.empty() && info.min_operands == 1 ? "" : "s", ", found ", count));
@@ -381,8 +393,8 @@ bool Reader::CheckInstruction(Instruction* instruction) {
     case Op::kTuple:
       if (shape.IsTuple() && shape.elements.size() == instruction->operands.size()) return true;
       return fail(DiagCode::kResultShape,
-                  absl::StrCat("tuple of ", instruction->operands.size(), " operands is written as ",
-                               ToString(shape, false)));
+                  absl::StrCat("tuple of ", instruction->operands.size(),
+                               " operands is written as ", ToString(shape, false)));
     case Op::kBroadcast:
       if (instruction->Has(AttrId::kDimensions)) return true;
       if (instruction->operands[0]->shape.IsScalar()) {
@@ -407,7 +419,8 @@ bool Reader::CheckControlFlow(const Instruction& instruction) {
     return Fail(code, instruction.loc, std::move(message));
   };
   if (instruction.op == Op::kConditional) {
-    bool two = instruction.Has(AttrId::kTrueComputation) || instruction.Has(AttrId::kFalseComputation);
+    bool two =
+        instruction.Has(AttrId::kTrueComputation) || instruction.Has(AttrId::kFalseComputation);
     bool many = instruction.Has(AttrId::kBranchComputations);
     bool is_pred = instruction.operands[0]->shape.type == Type::kPred;
     if (is_pred ? many || !instruction.Has(AttrId::kTrueComputation) ||
@@ -460,7 +473,8 @@ bool Reader::CheckCommunication(const Instruction& instruction) {
     case Op::kAllReduce:
     case Op::kAllReduceStart:
     case Op::kReduceScatter:
-      if (!instruction.BoolAttr(AttrId::kUseGlobalDeviceIds) || instruction.Has(AttrId::kChannelId)) {
+      if (!instruction.BoolAttr(AttrId::kUseGlobalDeviceIds) ||
+          instruction.Has(AttrId::kChannelId)) {
         return true;
       }
       return fail("use_global_device_ids=true needs a channel_id");

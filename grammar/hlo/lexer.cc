@@ -41,12 +41,15 @@ class ReservedWords {
 #include "src/ir/types.def"
 #undef TYPE
     Insert({"opaque_type", Keyword::kNone, Type::kOpaque});
-    constexpr absl::string_view kKeywords[] = {
-        "true",          "false",         "inf",         "HloModule",
-        "ENTRY",         "ROOT",          "FileNames",   "FunctionNames",
-        "FileLocations", "StackFrames",   "maximal",     "replicated",
-        "manual",        "last_tile_dim_replicate",      "shard_as",
-        "shard_like",    "unknown",       "unreduced"};
+    constexpr absl::string_view kKeywords[] = {"true",          "false",
+                                               "inf",           "HloModule",
+                                               "ENTRY",         "ROOT",
+                                               "FileNames",     "FunctionNames",
+                                               "FileLocations", "StackFrames",
+                                               "maximal",       "replicated",
+                                               "manual",        "last_tile_dim_replicate",
+                                               "shard_as",      "shard_like",
+                                               "unknown",       "unreduced"};
     for (size_t i = 0; i < std::size(kKeywords); ++i) {
       Insert({kKeywords[i], static_cast<Keyword>(i + 1), Type::kTuple});
     }
@@ -62,7 +65,8 @@ class ReservedWords {
   static constexpr size_t kSize = 256;
   static size_t Hash(absl::string_view w) {
     return (w.size() * 37 + static_cast<unsigned char>(w.front()) * 7 +
-            static_cast<unsigned char>(w.back()) * 59 + static_cast<unsigned char>(w[w.size() / 2]) * 3) %
+            static_cast<unsigned char>(w.back()) * 59 +
+            static_cast<unsigned char>(w[w.size() / 2]) * 3) %
            kSize;
   }
   void Insert(Row row) {
@@ -173,7 +177,8 @@ double NumberOf(const Token& token) {
   absl::string_view text = token.text;
   auto [p, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   // Too large gives infinity, too small 0; strtod tells which.
-  if (error == std::errc::result_out_of_range) value = std::strtod(std::string(text).c_str(), nullptr);
+  if (error == std::errc::result_out_of_range)
+    value = std::strtod(std::string(text).c_str(), nullptr);
   return value;
 }
 
@@ -247,11 +252,23 @@ void Lexer::Next() {
   if (IsWordStart(c)) return Word(p);
   if (IsDigit(c) || c == '-' || c == '?') return Number(p);
   switch (c) {
-    case '=': case ',': case ':': case '*': case '#': case '+': case '~':
-    case '[': case ']': case '{': case '}': case '(': case ')':
+    case '=':
+    case ',':
+    case ':':
+    case '*':
+    case '#':
+    case '+':
+    case '~':
+    case '[':
+    case ']':
+    case '{':
+    case '}':
+    case '(':
+    case ')':
       token_.punct = c;
       return Emit(Tok::kPunct, p, p + 1);
-    case '"': case '\'':
+    case '"':
+    case '\'':
       return String(p);
     case '.':
       if (end_ - p >= 3 && p[1] == '.' && p[2] == '.') return Emit(Tok::kDots, p, p + 3);
@@ -328,7 +345,8 @@ void Lexer::Number(const char* p) {
   if (*p == '-' && p + 1 < end_ && p[1] == '>') return Emit(Tok::kArrow, p, p + 2);
   // Most numbers are small integers that end at once.
   const char* q = Digits(*p == '-' ? p + 1 : p, end_);
-  bool plain = q < end_ && q > p && (*q == ',' || *q == '}' || *q == ']' || *q == ')' || IsSpace(*q));
+  bool plain =
+      q < end_ && q > p && (*q == ',' || *q == '}' || *q == ']' || *q == ')' || IsSpace(*q));
   if (!plain) {
     if (Decimal(p)) return;
     if (const char* e = MatchDimLabels(p, end_)) return Emit(Tok::kDimLabels, p, e);
@@ -521,7 +539,8 @@ bool Unescape(absl::string_view raw, std::string* out, std::string* error) {
       } else {
         if (value >= 0x10000) *out += static_cast<char>(0xF0 | value >> 18);
         if (value >= 0x800) {
-          *out += static_cast<char>(value >= 0x10000 ? 0x80 | (value >> 12 & 63) : 0xE0 | value >> 12);
+          *out +=
+              static_cast<char>(value >= 0x10000 ? 0x80 | (value >> 12 & 63) : 0xE0 | value >> 12);
         }
         *out += static_cast<char>(value >= 0x800 ? 0x80 | (value >> 6 & 63) : 0xC0 | value >> 6);
         *out += static_cast<char>(0x80 | (value & 63));
@@ -537,12 +556,24 @@ std::string Quoted(absl::string_view text) {
   std::string out = "\"";
   for (char c : text) {
     switch (c) {
-      case '\n': out += "\\n"; break;
-      case '\r': out += "\\r"; break;
-      case '\t': out += "\\t"; break;
-      case '"': out += "\\\""; break;
-      case '\'': out += "\\'"; break;
-      case '\\': out += "\\\\"; break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
+      case '"':
+        out += "\\\"";
+        break;
+      case '\'':
+        out += "\\'";
+        break;
+      case '\\':
+        out += "\\\\";
+        break;
       default:
         if (c >= 32 && c < 127) {
           out += c;

@@ -26,10 +26,14 @@ void Append(T value, std::vector<uint8_t>* data) {
 // The low `bytes` bytes, little end first.
 void AppendBits(uint64_t bits, int64_t bytes, std::vector<uint8_t>* data) {
   switch (bytes) {
-    case 1: return data->push_back(static_cast<uint8_t>(bits));
-    case 2: return Append(static_cast<uint16_t>(bits), data);
-    case 4: return Append(static_cast<uint32_t>(bits), data);
-    default: return Append(bits, data);
+    case 1:
+      return data->push_back(static_cast<uint8_t>(bits));
+    case 2:
+      return Append(static_cast<uint16_t>(bits), data);
+    case 4:
+      return Append(static_cast<uint32_t>(bits), data);
+    default:
+      return Append(bits, data);
   }
 }
 
@@ -57,18 +61,18 @@ bool Reader::ReadLiteralBody(const Shape& shape, Literal* literal) {
   std::vector<Literal> elements;
   for (size_t i = 0; i < shape.elements.size(); ++i) {
     if (i && !lexer_.IsPunct(',')) {
-      return Fail(DiagCode::kBadLiteral, lexer_.token().loc,
-                  absl::StrCat("the tuple has ", shape.elements.size(), " elements, the literal ",
-                               i));
+      return Fail(
+          DiagCode::kBadLiteral, lexer_.token().loc,
+          absl::StrCat("the tuple has ", shape.elements.size(), " elements, the literal ", i));
     }
     if (i) lexer_.Next();
     if (!ReadLiteral(shape.elements[i], &elements.emplace_back())) return false;
   }
   *literal = Literal(shape, std::move(elements));
   if (lexer_.IsPunct(',')) {
-    return Fail(DiagCode::kBadLiteral, lexer_.token().loc,
-                absl::StrCat("the tuple has ", shape.elements.size(),
-                             " elements, the literal more"));
+    return Fail(
+        DiagCode::kBadLiteral, lexer_.token().loc,
+        absl::StrCat("the tuple has ", shape.elements.size(), " elements, the literal more"));
   }
   return Expect(')', "after the elements of the tuple");
 }
@@ -78,8 +82,7 @@ bool Reader::ReadArrayLiteral(const Shape& shape, Literal* literal) {
   std::vector<uint8_t> data;
   if (rank == 0) {
     if (lexer_.IsPunct('{')) {
-      return Fail(DiagCode::kBadLiteral, lexer_.token().loc,
-                  "a scalar constant has no braces");
+      return Fail(DiagCode::kBadLiteral, lexer_.token().loc, "a scalar constant has no braces");
     }
     if (!AppendScalar(shape.type, &data)) return false;
     *literal = Literal(shape, std::move(data));
@@ -115,10 +118,10 @@ bool Reader::ReadArrayLiteral(const Shape& shape, Literal* literal) {
       }
     } else if (lexer_.IsPunct('}')) {
       if (!full(level - 1)) {
-        return Fail(DiagCode::kBadLiteral, token.loc,
-                    absl::StrCat("expected ", shape.dims[level - 1], " elements in dimension ",
-                                 level - 1, " of ", ToString(shape, false), ", found ",
-                                 count[level - 1]));
+        return Fail(
+            DiagCode::kBadLiteral, token.loc,
+            absl::StrCat("expected ", shape.dims[level - 1], " elements in dimension ", level - 1,
+                         " of ", ToString(shape, false), ", found ", count[level - 1]));
       }
       lexer_.Next();
       if (--level == 0) break;
@@ -188,9 +191,9 @@ bool Reader::AppendInteger(Type type, std::vector<uint8_t>* data) {
   if (token.kind != Tok::kInt) {
     if (token.kind == Tok::kDecimal || token.kind == Tok::kNegInf ||
         token.keyword == Keyword::kInf) {
-      return Fail(DiagCode::kBadLiteral, token.loc,
-                  absl::StrCat("'", token.text, "' is no integer, which ", TypeName(type),
-                               " needs"));
+      return Fail(
+          DiagCode::kBadLiteral, token.loc,
+          absl::StrCat("'", token.text, "' is no integer, which ", TypeName(type), " needs"));
     }
     return Expected(absl::StrCat("a value of ", TypeName(type)));
   }
@@ -219,10 +222,9 @@ bool Reader::AppendNan(Type type, std::vector<uint8_t>* data) {
   uint64_t bits;
   if (!NanBits(type, token.negative, token.payload, &bits)) {
     return Fail(DiagCode::kBadLiteral, token.loc,
-                token.payload == 0
-                    ? absl::StrCat(TypeName(type), " has no NaN")
-                    : absl::StrCat("the payload of '", token.text, "' does not fit ",
-                                   TypeName(type)));
+                token.payload == 0 ? absl::StrCat(TypeName(type), " has no NaN")
+                                   : absl::StrCat("the payload of '", token.text, "' does not fit ",
+                                                  TypeName(type)));
   }
   AppendBits(bits, LiteralBytesOf(type), data);
   lexer_.Next();

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "absl/strings/ascii.h"
 #include "grammar/hlo/reader.h"
 #include "src/diag/check.h"
 
@@ -38,7 +39,8 @@ std::vector<std::shared_ptr<const Source>> SplitModules(std::shared_ptr<const So
   for (size_t at = 0; at < text.size(); ++lines) {
     size_t newline = text.find('\n', at);
     size_t next = newline == absl::string_view::npos ? text.size() : newline + 1;
-    if (text.substr(at, kMarker.size()) == kMarker) {
+    absl::string_view line = absl::StripTrailingAsciiWhitespace(text.substr(at, next - at));
+    if (line == kMarker) {
       add(at);
       begin = next;
       part_lines = lines + 1;
@@ -58,12 +60,18 @@ std::string Describe(const Token& token) {
     return text.size() <= 40 ? std::string(text) : absl::StrCat(text.substr(0, 37), "...");
   };
   switch (token.kind) {
-    case Tok::kEof: return "the end of the text";
-    case Tok::kError: return std::string(token.text);
-    case Tok::kAttrName: return absl::StrCat("'", cut(token.text), "='");
-    case Tok::kString: return absl::StrCat("string \"", cut(token.text), "\"");
-    case Tok::kPunct: return absl::StrCat("'", absl::string_view(&token.punct, 1), "'");
-    default: return absl::StrCat("'", cut(token.text), "'");
+    case Tok::kEof:
+      return "the end of the text";
+    case Tok::kError:
+      return std::string(token.text);
+    case Tok::kAttrName:
+      return absl::StrCat("'", cut(token.text), "='");
+    case Tok::kString:
+      return absl::StrCat("string \"", cut(token.text), "\"");
+    case Tok::kPunct:
+      return absl::StrCat("'", absl::string_view(&token.punct, 1), "'");
+    default:
+      return absl::StrCat("'", cut(token.text), "'");
   }
 }
 
@@ -142,8 +150,9 @@ bool Reader::Deeper(absl::FunctionRef<bool()> read) {
 
 bool Reader::LooksLikeMlir() const {
   absl::string_view text = lexer_.Rest();
-  for (absl::string_view start : {"#loc", "#map", "#sdy", "module", "func.func", "stablehlo",
-                                  "mhlo", "builtin.module", "sdy.", "\"builtin.module\"", "ML\xefR"}) {
+  for (absl::string_view start :
+       {"#loc", "#map", "#sdy", "module", "func.func", "stablehlo", "mhlo", "builtin.module",
+        "sdy.", "\"builtin.module\"", "ML\xefR"}) {
     if (text.substr(0, start.size()) != start) continue;
     if (start != "module") return true;
     // "module {", "module @jit_f attributes ..."; "module = f32[] ..." is an instruction.
@@ -215,9 +224,10 @@ bool Reader::ReadSingleInstruction() {
   if (lexer_.token().kind != Tok::kEof) {
     const Token& token = lexer_.token();
     if (token.kind == Tok::kError) return Expected("");
-    return Fail(DiagCode::kSyntax, token.loc,
-                absl::StrCat("expected nothing after a single instruction, found ", Describe(token)),
-                "a text of several instructions needs 'HloModule NAME' and 'ENTRY NAME { ... }'");
+    return Fail(
+        DiagCode::kSyntax, token.loc,
+        absl::StrCat("expected nothing after a single instruction, found ", Describe(token)),
+        "a text of several instructions needs 'HloModule NAME' and 'ENTRY NAME { ... }'");
   }
   if (!FinishComputation(&scope, computation->loc)) return false;
   module_->name = absl::StrCat("module_", scope.root->name);
@@ -333,9 +343,9 @@ bool Reader::CheckParameters(const Scope& scope, Loc loc) {
                                ": numbers run from 0 without gaps"));
     }
     if (by_number[number]) {
-      return Fail(DiagCode::kBadParameter, instruction->loc,
-                  absl::StrCat("parameter ", number, " is already '", by_number[number]->name,
-                               "'"));
+      return Fail(
+          DiagCode::kBadParameter, instruction->loc,
+          absl::StrCat("parameter ", number, " is already '", by_number[number]->name, "'"));
     }
     by_number[number] = instruction.get();
   }

@@ -39,7 +39,7 @@ void AppendWindow(const Window& window, std::string* out) {
     }
   };
   auto any_dim = [&](auto test) { return std::any_of(dims.begin(), dims.end(), test); };
-  auto number = [&](int64_t WindowDim::* member) {
+  auto number = [&](int64_t WindowDim::*member) {
     return [out, member](const WindowDim& d) { absl::StrAppend(out, d.*member); };
   };
   *out += '{';
@@ -78,7 +78,9 @@ void AppendSlices(const std::vector<SliceDim>& dims, std::string* out) {
 }
 
 // A dict is printed raw, anything else as an escaped string.
-std::string StringOrDict(const std::string& text) { return IsBracedDict(text) ? text : Quoted(text); }
+std::string StringOrDict(const std::string& text) {
+  return IsBracedDict(text) ? text : Quoted(text);
+}
 
 // One overload an alternative of AttrValue; `id` tells forms that share one apart.
 struct ValuePrinter {
@@ -182,7 +184,8 @@ std::string FrontendAttributesText(
     const std::vector<std::pair<std::string, std::string>>& attributes) {
   std::string out = "{";
   for (size_t i = 0; i < attributes.size(); ++i) {
-    absl::StrAppend(&out, i ? "," : "", attributes[i].first, "=", StringOrDict(attributes[i].second));
+    absl::StrAppend(&out, i ? "," : "", attributes[i].first, "=",
+                    StringOrDict(attributes[i].second));
   }
   return out + "}";
 }

@@ -17,7 +17,9 @@ void AppendName(absl::string_view name, std::string* out) {
   out->append(name.data(), name.size());
 }
 
-std::string IndexText(const Ints& index) { return absl::StrCat("{", absl::StrJoin(index, ","), "}"); }
+std::string IndexText(const Ints& index) {
+  return absl::StrCat("{", absl::StrJoin(index, ","), "}");
+}
 
 // The computation is one operation on its parameters in order, and carries nothing that the short
 // form has no place for.
@@ -43,8 +45,10 @@ bool IsPlainWrapper(const Computation& computation, absl::string_view opcode) {
 void AppendOpcode(const Instruction& instruction, std::string* out) {
   absl::string_view wrapped = AsyncShortForm(instruction);
   absl::string_view name = OpName(instruction.op);
-  if (!wrapped.empty()) absl::StrAppend(out, wrapped, name.substr(5));  // "async-start"
-  else out->append(name.data(), name.size());
+  if (!wrapped.empty())
+    absl::StrAppend(out, wrapped, name.substr(5));  // "async-start"
+  else
+    out->append(name.data(), name.size());
 }
 
 void AppendInstruction(const Instruction& instruction, std::string* out) {
@@ -103,8 +107,8 @@ void AppendHeader(const Module& module, std::string* out) {
     for (size_t i = 0; i < module.aliases.size(); ++i) {
       const AliasEntry& a = module.aliases[i];
       absl::StrAppend(out, i ? ", " : "", IndexText(a.output_index), ": (", a.parameter, ", ",
-                      IndexText(a.parameter_index), ", ",
-                      a.must_alias ? "must-alias" : "may-alias", ")");
+                      IndexText(a.parameter_index), ", ", a.must_alias ? "must-alias" : "may-alias",
+                      ")");
     }
     *out += " }";
   }
@@ -140,7 +144,8 @@ void AppendHeader(const Module& module, std::string* out) {
 void AppendFrames(const FrameTables& tables, std::string* out) {
   auto names = [&](absl::string_view title, const std::vector<std::string>& rows) {
     absl::StrAppend(out, title, "\n");
-    for (size_t i = 0; i < rows.size(); ++i) absl::StrAppend(out, i + 1, " ", Quoted(rows[i]), "\n");
+    for (size_t i = 0; i < rows.size(); ++i)
+      absl::StrAppend(out, i + 1, " ", Quoted(rows[i]), "\n");
     *out += '\n';
   };
   *out += '\n';

@@ -60,7 +60,7 @@ class Reader {
 
   bool Fail(DiagCode code, Loc loc, std::string message, std::string hint = "");
   bool Note(Loc loc, std::string message);  // to the error just reported; false
-  bool Expected(absl::string_view what);  // "expected WHAT, found TOKEN"
+  bool Expected(absl::string_view what);    // "expected WHAT, found TOKEN"
   bool Expect(char punct, absl::string_view where);
   bool Accept(char punct);
   // Runs `read` one level deeper; an error beyond kMaxDepth. Never overflows the stack.

@@ -55,8 +55,7 @@ bool Reader::ReadArrayShape(Shape* shape) {
 #include "src/ir/types.def"
 #undef TYPE
     std::string near = NearestName(token.text, known);
-    return Fail(DiagCode::kBadShape, loc,
-                absl::StrCat("unknown element type ", Describe(token)),
+    return Fail(DiagCode::kBadShape, loc, absl::StrCat("unknown element type ", Describe(token)),
                 near.empty() ? "" : absl::StrCat("did you mean '", near, "'?"));
   }
   shape->type = token.type;

@@ -49,9 +49,10 @@ bool Reader::ReadIota(const Ints& dims, std::string* text) {
   Ints reshape, transpose;
   if (!ReadBracketInts(&reshape)) return false;
   if (Product(reshape) != Product(dims) || Product(dims) < 1) {
-    return Fail(DiagCode::kBadSharding, loc,
-                absl::StrCat("[", absl::StrJoin(reshape, ","), "] does not hold as many devices as [",
-                             absl::StrJoin(dims, ","), "]"));
+    return Fail(
+        DiagCode::kBadSharding, loc,
+        absl::StrCat("[", absl::StrJoin(reshape, ","), "] does not hold as many devices as [",
+                     absl::StrJoin(dims, ","), "]"));
   }
   absl::StrAppend(text, "<=[", absl::StrJoin(reshape, ","), "]");
   bool has_transpose = lexer_.token().kind == Tok::kIdent && lexer_.token().text == "T";
@@ -71,7 +72,8 @@ bool Reader::ReadIota(const Ints& dims, std::string* text) {
   Ints sorted = transpose;
   std::sort(sorted.begin(), sorted.end());
   bool permutes = sorted.size() == reshape.size();
-  for (size_t i = 0; permutes && i < sorted.size(); ++i) permutes = sorted[i] == static_cast<int64_t>(i);
+  for (size_t i = 0; permutes && i < sorted.size(); ++i)
+    permutes = sorted[i] == static_cast<int64_t>(i);
   if (!permutes) {
     return Fail(DiagCode::kBadSharding, order_loc,
                 absl::StrCat("T(", absl::StrJoin(transpose, ","), ") does not order the ",
@@ -198,7 +200,8 @@ bool Reader::ReadTileSharding(std::string* text) {
   };
   if (kind == "maximal") {
     // "devices=[...]N" of one device is an old spelling.
-    if (maximal_device < 0 || !devices.empty()) return fail("a maximal sharding is maximal device=N");
+    if (maximal_device < 0 || !devices.empty())
+      return fail("a maximal sharding is maximal device=N");
     absl::StrAppend(text, "maximal device=", maximal_device);
   } else if (!kind.empty()) {
     if (!devices.empty() || maximal_device >= 0) {
@@ -238,7 +241,8 @@ bool Reader::ReadMesh(std::string* text, std::vector<std::pair<std::string, int6
     if (!axes->empty() && !Expect(',', "or ']' in the mesh")) return false;
     std::string name;
     int64_t size = 0;
-    if (!ReadString(&name) || !Expect('=', "after the axis name") || !ReadInt(&size, "an axis size")) {
+    if (!ReadString(&name) || !Expect('=', "after the axis name") ||
+        !ReadInt(&size, "an axis size")) {
       return false;
     }
     absl::StrAppend(text, axes->empty() ? "" : ",", SingleQuoted(name), "=", size);
@@ -267,7 +271,8 @@ bool Reader::ReadAxes(const std::vector<std::pair<std::string, int64_t>>& axes, 
     std::string name;
     if (!ReadString(&name)) return false;
     int64_t index = -1;
-    bool known = std::any_of(axes.begin(), axes.end(), [&](const auto& a) { return a.first == name; });
+    bool known =
+        std::any_of(axes.begin(), axes.end(), [&](const auto& a) { return a.first == name; });
     if (!known && (!absl::SimpleAtoi(name, &index) || index < 0 ||
                    index >= static_cast<int64_t>(axes.size()))) {
       return Fail(DiagCode::kBadSharding, loc, absl::StrCat("the mesh has no axis '", name, "'"));

@@ -146,10 +146,13 @@ bool IsDefault(const Instruction& instruction, const Attr& attr) {
     case AttrId::kCompareType: {
       if (instruction.operands.empty()) return false;
       switch (ClassOf(instruction.operands[0]->shape.type)) {
-        case TypeClass::kSigned: return is_word("SIGNED");
+        case TypeClass::kSigned:
+          return is_word("SIGNED");
         case TypeClass::kBool:
-        case TypeClass::kUnsigned: return is_word("UNSIGNED");
-        default: return is_word("FLOAT");
+        case TypeClass::kUnsigned:
+          return is_word("UNSIGNED");
+        default:
+          return is_word("FLOAT");
       }
     }
     case AttrId::kResultAccuracy:

@@ -26,25 +26,38 @@ enum class Takes { kAny, kNumber, kInteger, kLogical, kFloat, kFloatOrComplex, k
 bool Fits(Takes takes, Type type) {
   bool pred = type == Type::kPred;
   switch (takes) {
-    case Takes::kAny: return true;
-    case Takes::kNumber: return !pred;
-    case Takes::kInteger: return IsInteger(type);
-    case Takes::kLogical: return pred || IsInteger(type);
-    case Takes::kFloat: return IsFloat(type);
-    case Takes::kFloatOrComplex: return IsFloat(type) || IsComplex(type);
-    case Takes::kComplex: return IsFloat(type) || IsComplex(type);
+    case Takes::kAny:
+      return true;
+    case Takes::kNumber:
+      return !pred;
+    case Takes::kInteger:
+      return IsInteger(type);
+    case Takes::kLogical:
+      return pred || IsInteger(type);
+    case Takes::kFloat:
+      return IsFloat(type);
+    case Takes::kFloatOrComplex:
+      return IsFloat(type) || IsComplex(type);
+    case Takes::kComplex:
+      return IsFloat(type) || IsComplex(type);
   }
   return true;
 }
 
 absl::string_view TextOf(Takes takes) {
   switch (takes) {
-    case Takes::kAny: return "any type";
-    case Takes::kNumber: return "numbers, not pred";
-    case Takes::kInteger: return "integers";
-    case Takes::kLogical: return "pred or integers";
-    case Takes::kFloat: return "floating-point numbers";
-    default: return "floating-point or complex numbers";
+    case Takes::kAny:
+      return "any type";
+    case Takes::kNumber:
+      return "numbers, not pred";
+    case Takes::kInteger:
+      return "integers";
+    case Takes::kLogical:
+      return "pred or integers";
+    case Takes::kFloat:
+      return "floating-point numbers";
+    default:
+      return "floating-point or complex numbers";
   }
 }
 
@@ -120,8 +133,8 @@ bool SameShapes(const Instruction& instruction, int64_t a, int64_t b, bool types
   const Shape& x = instruction.operands[a]->shape;
   const Shape& y = instruction.operands[b]->shape;
   if (x.dims == y.dims && (!types || x.type == y.type)) return true;
-  *error = absl::StrCat("operand shapes ", ToString(x, false), " and ", ToString(y, false),
-                        " differ");
+  *error =
+      absl::StrCat("operand shapes ", ToString(x, false), " and ", ToString(y, false), " differ");
   return false;
 }
 
@@ -162,8 +175,9 @@ bool Select(const Instruction& instruction, Shape* result, std::string* error) {
     return false;
   }
   if (!pred.IsScalar() && pred.dims != result->dims) {
-    *error = absl::StrCat(OperandText(instruction, 0), " must be a scalar or have the dimensions of ",
-                          OperandText(instruction, 1));
+    *error =
+        absl::StrCat(OperandText(instruction, 0), " must be a scalar or have the dimensions of ",
+                     OperandText(instruction, 1));
     return false;
   }
   return SameShapes(instruction, 1, 2, true, error);
@@ -175,8 +189,8 @@ bool Clamp(const Instruction& instruction, Shape* result, std::string* error) {
   for (int64_t i : {0, 2}) {
     const Shape& bound = instruction.operands[i]->shape;
     if (bound.type == value.type && (bound.IsScalar() || bound.dims == value.dims)) continue;
-    *error = absl::StrCat(OperandText(instruction, i), " must be ", TypeName(value.type),
-                          "[] or ", ToString(value, false), " like the value");
+    *error = absl::StrCat(OperandText(instruction, i), " must be ", TypeName(value.type), "[] or ",
+                          ToString(value, false), " like the value");
     return false;
   }
   return true;

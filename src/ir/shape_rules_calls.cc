@@ -83,11 +83,16 @@ bool Calls(const Instruction& instruction, Shape* result, std::string* error) {
         result->elements.push_back(WithoutLayout(operand->shape));
       }
       return true;
-    case Op::kGetTupleElement: return GetTupleElement(instruction, result, error);
-    case Op::kCall: return Call(instruction, AttrId::kToApply, result, error);
-    case Op::kFusion: return Call(instruction, AttrId::kCalls, result, error);
-    case Op::kCopyStart: return CopyStart(instruction, result, error);
-    case Op::kCopyDone: return CopyDone(instruction, result, error);
+    case Op::kGetTupleElement:
+      return GetTupleElement(instruction, result, error);
+    case Op::kCall:
+      return Call(instruction, AttrId::kToApply, result, error);
+    case Op::kFusion:
+      return Call(instruction, AttrId::kCalls, result, error);
+    case Op::kCopyStart:
+      return CopyStart(instruction, result, error);
+    case Op::kCopyDone:
+      return CopyDone(instruction, result, error);
     case Op::kWhile:
     case Op::kOptBarrier:
       *result = WithoutLayout(instruction.operands[0]->shape);
@@ -100,8 +105,9 @@ bool Calls(const Instruction& instruction, Shape* result, std::string* error) {
       if (!instruction.literal || Compatible(instruction.literal->shape(), instruction.shape)) {
         return true;
       }
-      *error = absl::StrCat("the constant's value is ", ToString(instruction.literal->shape(), false),
-                            ", not ", ToString(instruction.shape, false));
+      *error =
+          absl::StrCat("the constant's value is ", ToString(instruction.literal->shape(), false),
+                       ", not ", ToString(instruction.shape, false));
       return false;
     default:
       *result = instruction.shape;
@@ -128,8 +134,8 @@ bool Others(const Instruction& instruction, Shape* result, std::string* error) {
       *result = operand(0);
       if (instruction.op == Op::kSetDimensionSize) {
         const Ints& dimensions = instruction.IntsAttr(AttrId::kDimensions);
-        if (!needs_array(1) ||
-            !CheckDimensions(dimensions, result->rank(), "dimensions of set-dimension-size", error)) {
+        if (!needs_array(1) || !CheckDimensions(dimensions, result->rank(),
+                                                "dimensions of set-dimension-size", error)) {
           return false;
         }
         result->dim_kinds.resize(result->dims.size(), DimKind::kStatic);
@@ -148,8 +154,8 @@ bool Others(const Instruction& instruction, Shape* result, std::string* error) {
     case Op::kBatchNormTraining:
     case Op::kBatchNormGrad: {
       int64_t feature = instruction.IntAttr(AttrId::kFeatureIndex);
-      if (!needs_array(1) ||
-          !CheckDimensions({feature}, instruction.operands[0]->shape.rank(), "feature_index", error)) {
+      if (!needs_array(1) || !CheckDimensions({feature}, instruction.operands[0]->shape.rank(),
+                                              "feature_index", error)) {
         return false;
       }
       Shape vector = Shape::Array(operand(0).type, {operand(0).dims[feature]});

@@ -113,8 +113,9 @@ bool Convolution(const Instruction& instruction, Shape* result, std::string* err
   for (char c : labels.output) {
     auto at = [c](const std::string& part, char letter) { return part.find(letter); };
     if (c == 'b') {
-      result->dims.push_back(lhs.dims[at(labels.lhs, 'b')] /
-                             std::max<int64_t>(1, instruction.IntAttr(AttrId::kBatchGroupCount, 1)));
+      result->dims.push_back(
+          lhs.dims[at(labels.lhs, 'b')] /
+          std::max<int64_t>(1, instruction.IntAttr(AttrId::kBatchGroupCount, 1)));
     } else if (c == 'f') {
       result->dims.push_back(rhs.dims[at(labels.rhs, 'o')]);
     } else {
@@ -182,7 +183,8 @@ Shape ReducedShape(const Instruction& instruction, const Dims& dims) {
   const Shape& root = instruction.ComputationAttr(AttrId::kToApply)->root->shape;
   if (!root.IsTuple()) return Shape::Array(root.type, dims);
   Shape out = Shape::Tuple({});
-  for (const Shape& element : root.elements) out.elements.push_back(Shape::Array(element.type, dims));
+  for (const Shape& element : root.elements)
+    out.elements.push_back(Shape::Array(element.type, dims));
   return out;
 }
 
@@ -205,14 +207,14 @@ bool ReduceWindow(const Instruction& instruction, Shape* result, std::string* er
   const AttrValue* window = instruction.Find(AttrId::kWindow);
   size_t rank = window ? std::get<Window>(*window).dims.size() : 0;
   if (static_cast<int>(rank) != operand.rank()) {
-    *error = absl::StrCat("window has ", rank, " dimensions, ", OperandText(instruction, 0), " has ",
-                          operand.rank());
+    *error = absl::StrCat("window has ", rank, " dimensions, ", OperandText(instruction, 0),
+                          " has ", operand.rank());
     return false;
   }
   Dims dims;
   for (size_t i = 0; i < rank; ++i) {
-    dims.push_back(std::max<int64_t>(
-        0, WindowCount(operand.dims[i], std::get<Window>(*window).dims[i])));
+    dims.push_back(
+        std::max<int64_t>(0, WindowCount(operand.dims[i], std::get<Window>(*window).dims[i])));
   }
   *result = ReducedShape(instruction, dims);
   return true;

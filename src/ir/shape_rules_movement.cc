@@ -29,9 +29,9 @@ bool Broadcast(const Instruction& instruction, Shape* result, std::string* error
   *result = instruction.shape;
   result->type = from.type;
   if (static_cast<int>(dimensions.size()) != from.rank()) {
-    *error = absl::StrCat("dimensions={", absl::StrJoin(dimensions, ","), "} places ",
-                          dimensions.size(), " dimensions, ", OperandText(instruction, 0), " has ",
-                          from.rank());
+    *error =
+        absl::StrCat("dimensions={", absl::StrJoin(dimensions, ","), "} places ", dimensions.size(),
+                     " dimensions, ", OperandText(instruction, 0), " has ", from.rank());
     return false;
   }
   if (!CheckDimensions(dimensions, result->rank(), "dimensions of broadcast", error)) return false;
@@ -72,9 +72,9 @@ bool Transpose(const Instruction& instruction, Shape* result, std::string* error
   const Shape& from = instruction.operands[0]->shape;
   const Ints& dimensions = instruction.IntsAttr(AttrId::kDimensions);
   if (static_cast<int>(dimensions.size()) != from.rank()) {
-    *error = absl::StrCat("dimensions={", absl::StrJoin(dimensions, ","), "} orders ",
-                          dimensions.size(), " dimensions, ", OperandText(instruction, 0), " has ",
-                          from.rank());
+    *error =
+        absl::StrCat("dimensions={", absl::StrJoin(dimensions, ","), "} orders ", dimensions.size(),
+                     " dimensions, ", OperandText(instruction, 0), " has ", from.rank());
     return false;
   }
   if (!CheckDimensions(dimensions, from.rank(), "dimensions of transpose", error)) return false;
@@ -147,11 +147,11 @@ bool Pad(const Instruction& instruction, Shape* result, std::string* error) {
   for (size_t i = 0; i < dims.size(); ++i) {
     const PadDim& p = dims[i];
     int64_t gaps = 0, size = 0;
-    bool overflow = p.interior < 0 ||
-                    __builtin_mul_overflow(std::max<int64_t>(from.dims[i] - 1, 0), p.interior, &gaps) ||
-                    __builtin_add_overflow(from.dims[i], gaps, &size) ||
-                    __builtin_add_overflow(size, p.low, &size) ||
-                    __builtin_add_overflow(size, p.high, &size);
+    bool overflow =
+        p.interior < 0 ||
+        __builtin_mul_overflow(std::max<int64_t>(from.dims[i] - 1, 0), p.interior, &gaps) ||
+        __builtin_add_overflow(from.dims[i], gaps, &size) ||
+        __builtin_add_overflow(size, p.low, &size) || __builtin_add_overflow(size, p.high, &size);
     if (overflow || size < 0) {
       *error = absl::StrCat("padding ", p.low, "_", p.high, "_", p.interior, " of dimension ", i,
                             " of ", OperandText(instruction, 0), " leaves no valid size");
@@ -224,15 +224,24 @@ bool Movement(const Instruction& instruction, Shape* result, std::string* error)
     return false;
   }
   switch (instruction.op) {
-    case Op::kBroadcast: return Broadcast(instruction, result, error);
-    case Op::kReshape: return Reshape(instruction, result, error);
-    case Op::kBitcast: return Bitcast(instruction, result, error);
-    case Op::kTranspose: return Transpose(instruction, result, error);
-    case Op::kSlice: return Slice(instruction, result, error);
-    case Op::kConcatenate: return Concatenate(instruction, result, error);
-    case Op::kPad: return Pad(instruction, result, error);
-    case Op::kIota: return Iota(instruction, result, error);
-    case Op::kGather: return Gather(instruction, result, error);
+    case Op::kBroadcast:
+      return Broadcast(instruction, result, error);
+    case Op::kReshape:
+      return Reshape(instruction, result, error);
+    case Op::kBitcast:
+      return Bitcast(instruction, result, error);
+    case Op::kTranspose:
+      return Transpose(instruction, result, error);
+    case Op::kSlice:
+      return Slice(instruction, result, error);
+    case Op::kConcatenate:
+      return Concatenate(instruction, result, error);
+    case Op::kPad:
+      return Pad(instruction, result, error);
+    case Op::kIota:
+      return Iota(instruction, result, error);
+    case Op::kGather:
+      return Gather(instruction, result, error);
     case Op::kCopy:
       *result = instruction.operands[0]->shape;
       result->layout.reset();

@@ -197,10 +197,10 @@ class Verifier {
         }
       }
       if (VerifyLayouts(layout.result, loc) && !Compatible(layout.result, result)) {
-        Report(DiagCode::kEntryLayout, entry.root->loc,
-               absl::StrCat("entry_computation_layout says the result is ",
-                            ToString(layout.result, false), ", but it is ",
-                            ToString(result, false)));
+        Report(
+            DiagCode::kEntryLayout, entry.root->loc,
+            absl::StrCat("entry_computation_layout says the result is ",
+                         ToString(layout.result, false), ", but it is ", ToString(result, false)));
       }
     }
     for (const AliasEntry& alias : module_.aliases) {
@@ -208,12 +208,12 @@ class Verifier {
       const Shape* input = Parameter(parameters, alias.parameter, alias.parameter_index);
       if (output && input) continue;
       Report(DiagCode::kAlias, {1, 1},
-             absl::StrCat("input_output_alias names ",
-                          output ? absl::StrCat("parameter ", alias.parameter, " {",
-                                                absl::StrJoin(alias.parameter_index, ","), "}")
-                                 : absl::StrCat("output {", absl::StrJoin(alias.output_index, ","),
-                                                "}"),
-                          ", which does not exist"));
+             absl::StrCat(
+                 "input_output_alias names ",
+                 output ? absl::StrCat("parameter ", alias.parameter, " {",
+                                       absl::StrJoin(alias.parameter_index, ","), "}")
+                        : absl::StrCat("output {", absl::StrJoin(alias.output_index, ","), "}"),
+                 ", which does not exist"));
     }
     for (const DonorEntry& donor : module_.donors) {
       if (Parameter(parameters, donor.parameter, donor.parameter_index)) continue;
