@@ -13,15 +13,16 @@
 #include "absl/strings/str_cat.h"
 #include "backend/interp/machine.h"
 
-// clang-format off: foreach_target.h must come before what includes highway.h.
+// foreach_target.h must come before what includes highway.h.
+// clang-format off
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/interp/vector_bodies.cc"
 #ifndef HWY_DISABLED_TARGETS
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
 #endif
-#include "backend/interp/mxu-inl.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "backend/interp/mxu-inl.h"
 #include "src/num/eup-inl.h"
 // clang-format on
 
