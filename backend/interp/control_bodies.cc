@@ -244,12 +244,12 @@ bool SmemFree(Machine& m, int64_t word) {
 }
 template <bool kStrict>
 void ScalarLoad(Machine& m, const Op& op) {
-  int64_t word = SmemAddress(m, op, "sld reads");
+  int64_t word = SmemAddress(m, op, "reads");
   if (word < 0) return;
   if (kStrict) {
     if (!SmemFree(m, word)) return;
     if (!m.memory.smem_written[word]) {
-      m.Fail(DiagCode::kFaultUninitialised, absl::StrCat("sld of SMEM word ", word));
+      m.Fail(DiagCode::kFaultUninitialised, absl::StrCat("SMEM word ", word, " was never written"));
       return;
     }
   }
@@ -257,7 +257,7 @@ void ScalarLoad(Machine& m, const Op& op) {
 }
 template <bool kStrict>
 void ScalarStore(Machine& m, const Op& op) {
-  int64_t word = SmemAddress(m, op, "sst writes");
+  int64_t word = SmemAddress(m, op, "writes");
   if (word < 0) return;
   if (kStrict && !SmemFree(m, word)) return;
   m.memory.smem[word] = m.Value(op.s[0]);
@@ -299,11 +299,11 @@ bool RowsReadable(Machine& m, const Op& op, int64_t first) {
     uint16_t state = m.memory.rows[row];
     if ((state & kRowDestination) != 0) {
       m.Fail(DiagCode::kFaultInFlight,
-             absl::StrCat("vld of VMEM row ", row, ", the destination of a DMA under way"));
+             absl::StrCat("VMEM row ", row, " is the destination of a DMA under way"));
       return false;
     }
     if ((state & kRowWritten) == 0) {
-      m.Fail(DiagCode::kFaultUninitialised, absl::StrCat("vld of VMEM row ", row));
+      m.Fail(DiagCode::kFaultUninitialised, absl::StrCat("VMEM row ", row, " was never written"));
       return false;
     }
   }
@@ -321,7 +321,7 @@ bool RowsWritable(Machine& m, const Op& op, int64_t first) {
     if (m.memory.rows[row] > kRowWritten) {
       bool destination = (m.memory.rows[row] & kRowDestination) != 0;
       m.Fail(DiagCode::kFaultInFlight,
-             absl::StrCat("vst to VMEM row ", row, ", the ", destination ? "destination" : "source",
+             absl::StrCat("VMEM row ", row, " is the ", destination ? "destination" : "source",
                           " of a DMA under way"));
       return false;
     }
@@ -332,7 +332,7 @@ bool RowsWritable(Machine& m, const Op& op, int64_t first) {
 template <bool kStrict, bool kValues>
 void VectorLoad(Machine& m, const Op& op) {
   int64_t first = FirstRow(m, op);
-  if (!RowsInside(m, op, first, "vld reads")) return;
+  if (!RowsInside(m, op, first, "reads")) return;
   if (kStrict && !RowsReadable(m, op, first)) return;
   if (!kValues) return;
   uint32_t* out = m.reg[op.dest];
@@ -350,7 +350,7 @@ void VectorLoad(Machine& m, const Op& op) {
 template <bool kStrict, bool kValues, bool kMasked>
 void VectorStore(Machine& m, const Op& op) {
   int64_t first = FirstRow(m, op);
-  if (!RowsInside(m, op, first, "vst writes")) return;
+  if (!RowsInside(m, op, first, "writes")) return;
   if (kStrict && !RowsWritable(m, op, first)) return;
   uint8_t* vmem = m.memory.vmem.data();
   const uint32_t* value = kValues ? m.Full(op, kMasked ? 1 : 0) : nullptr;
