@@ -9,6 +9,9 @@
 #include "passes/cse.h"
 #include "passes/dce.h"
 #include "passes/degenerate_dims.h"
+#include "passes/fusion.h"
+#include "passes/layout_assignment.h"
+#include "passes/multi_output_fusion.h"
 #include "passes/tuple_simplifier.h"
 #include "passes/zero_sized.h"
 #include "src/diag/check.h"
@@ -78,6 +81,12 @@ const std::vector<PassRow>& PassTable() {
       {"simplify", New<AlgebraicSimplifier>, "again, for what the rows above uncovered"},
       {"constant-folding", New<ConstantFolding>, "again"},
       {"cse", New<Cse>, "again"},
+      {"dce", New<Dce>, "again"},
+      // The program is in its normal form; its arrays have no place or order yet.
+      {"layout", New<LayoutAssignment>, "order of dimensions and tiles of every array"},
+      // Every array has a tiled layout. From here on the entry is made of kernels.
+      {"fusion", New<Fusion>, "kernels: what is computed where it is used, and what is stored"},
+      {"multi-output-fusion", New<MultiOutputFusion>, "kernels that yield several results"},
       {"dce", New<Dce>, "again"},
   };
   return *table;
