@@ -163,17 +163,20 @@ bool MergeAt(Module* module, Instruction* producer, const UserMap& users, PassCo
 }  // namespace
 
 bool MultiOutputFusion::Run(Module* module, PassContext* context) {
-  std::vector<Instruction*> list;
-  for (const auto& i : module->entry->instructions) list.push_back(i.get());
   bool changed = false;
-  for (Instruction* i : list) {
-    // A kernel merged into an earlier one is dead, but in the list until the end.
-    if (!CanProduce(*i)) continue;
+  // Looked at once each, so that a refusal is remarked once; a merged kernel is a new candidate.
+  absl::flat_hash_set<std::string> seen;
+  for (bool merged = true; merged;) {
+    merged = false;
     UserMap users = Users(*module->entry);
-    if (users.at(i).empty() && i != module->entry->root) continue;
-    changed |= MergeAt(module, i, users, context);
+    for (const auto& i : module->entry->instructions) {
+      if (!CanProduce(*i) || !seen.insert(i->name).second) continue;
+      merged = MergeAt(module, i.get(), users, context);
+      if (merged) break;
+    }
+    if (merged) module->entry->RemoveDead();
+    changed |= merged;
   }
-  if (changed) module->entry->RemoveDead();
   return changed;
 }
 

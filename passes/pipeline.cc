@@ -6,12 +6,14 @@
 #include "passes/algebraic_simplifier.h"
 #include "passes/call_inliner.h"
 #include "passes/constant_folding.h"
+#include "passes/copy_insertion.h"
 #include "passes/cse.h"
 #include "passes/dce.h"
 #include "passes/degenerate_dims.h"
 #include "passes/fusion.h"
 #include "passes/layout_assignment.h"
 #include "passes/multi_output_fusion.h"
+#include "passes/scheduling.h"
 #include "passes/tuple_simplifier.h"
 #include "passes/zero_sized.h"
 #include "src/diag/check.h"
@@ -88,6 +90,8 @@ const std::vector<PassRow>& PassTable() {
       {"fusion", New<Fusion>, "kernels: what is computed where it is used, and what is stored"},
       {"multi-output-fusion", New<MultiOutputFusion>, "kernels that yield several results"},
       {"dce", New<Dce>, "again"},
+      {"copy-insertion", New<CopyInsertion>, "results that are parameters or constants are copied"},
+      {"schedule", New<Scheduling>, "the order of kernels: smallest peak memory"},
   };
   return *table;
 }

@@ -1,0 +1,183 @@
+// Live ranges and placement (live_ranges.h).
+#include "passes/live_ranges.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "src/ir/op_table.h"
+
+namespace tpuc {
+
+std::vector<Shape*> LeavesOf(Shape* shape) {
+  if (!shape->IsTuple()) return {shape};
+  std::vector<Shape*> out;
+  for (Shape& element : shape->elements) {
+    for (Shape* leaf : LeavesOf(&element)) out.push_back(leaf);
+  }
+  return out;
+}
+
+std::vector<const Shape*> LeavesOf(const Shape& shape) {
+  std::vector<const Shape*> out;
+  for (Shape* leaf : LeavesOf(const_cast<Shape*>(&shape))) out.push_back(leaf);
+  return out;
+}
+
+bool IsKernel(const Instruction& i) {
+  if (i.op == Op::kBitcast || i.op == Op::kOptBarrier) return false;
+  switch (InfoOf(i.op).op_class) {
+    case OpClass::kElementwise:
+    case OpClass::kMove:
+    case OpClass::kContract:
+    case OpClass::kReduce:
+      return true;
+    default:
+      return i.op == Op::kFusion || i.op == Op::kIota;
+  }
+}
+
+namespace {
+
+// The buffer numbers of an instruction's leaves, where it passes on those of its operands.
+bool PassesOn(const Instruction& i, const LiveRanges& ranges, std::vector<int>* leaves) {
+  auto append = [&](const Instruction* operand) {
+    int64_t count = operand->shape.LeafCount();
+    for (int64_t n = 0; n < count; ++n) leaves->push_back(ranges.Find(operand, n));
+  };
+  switch (i.op) {
+    case Op::kTuple:
+      for (const Instruction* operand : i.operands) append(operand);
+      return true;
+    case Op::kBitcast:
+    case Op::kOptBarrier:
+      append(i.operands[0]);
+      return true;
+    case Op::kCopyDone:
+      leaves->push_back(ranges.Find(i.operands[0], 0));
+      return true;
+    case Op::kGetTupleElement: {
+      const Instruction* tuple = i.operands[0];
+      int64_t first = 0;
+      for (int64_t n = 0; n < i.IntAttr(AttrId::kIndex); ++n) {
+        first += tuple->shape.elements[n].LeafCount();
+      }
+      for (int64_t n = 0; n < i.shape.LeafCount(); ++n) {
+        leaves->push_back(ranges.Find(tuple, first + n));
+      }
+      return true;
+    }
+    default:
+      return false;
+  }
+}
+
+void MakeBuffers(const Instruction& i, int64_t position, int64_t end, LiveRanges* ranges) {
+  std::vector<const Shape*> shapes = LeavesOf(i.shape);
+  for (size_t leaf = 0; leaf < shapes.size(); ++leaf) {
+    std::pair<const Instruction*, int64_t> key = {&i, leaf};
+    if (i.op == Op::kCopyStart && leaf > 0) {
+      ranges->index[key] = leaf == 1 ? ranges->Find(i.operands[0]) : -1;
+      continue;
+    }
+    if (!shapes[leaf]->IsArray()) {
+      ranges->index[key] = -1;
+      continue;
+    }
+    LiveBuffer b;
+    b.instruction = &i;
+    b.leaf = static_cast<int64_t>(leaf);
+    b.shape = *shapes[leaf];
+    b.bytes = b.shape.ElementCount() == 0 ? 0 : DeviceBytes(b.shape);
+    b.parameter = i.op == Op::kParameter;
+    b.constant = i.op == Op::kConstant;
+    b.from = b.parameter || b.constant ? 0 : position;
+    b.to = b.parameter || b.constant ? end : position;
+    ranges->index[key] = static_cast<int>(ranges->buffers.size());
+    ranges->buffers.push_back(std::move(b));
+  }
+}
+
+}  // namespace
+
+LiveRanges ComputeLiveRanges(const Computation& computation) {
+  LiveRanges ranges;
+  ranges.length = static_cast<int64_t>(computation.instructions.size());
+  int64_t end = std::max<int64_t>(0, ranges.length - 1);
+  for (int64_t position = 0; position < ranges.length; ++position) {
+    const Instruction& i = *computation.instructions[position];
+    std::vector<int> leaves;
+    if (PassesOn(i, ranges, &leaves)) {
+      for (size_t n = 0; n < leaves.size(); ++n) {
+        ranges.index[{&i, static_cast<int64_t>(n)}] = leaves[n];
+      }
+    } else {
+      MakeBuffers(i, position, end, &ranges);
+    }
+    // Reads keep operands alive. Passing a buffer on does not; but an asynchronous copy reads its
+    // source until it is done.
+    bool reads = IsKernel(i) || InfoOf(i.op).op_class != OpClass::kTuple;
+    if (i.op == Op::kBitcast) reads = false;
+    if (!reads) continue;
+    for (const Instruction* operand : i.operands) {
+      int64_t count = operand->shape.LeafCount();
+      if (i.op == Op::kCopyDone) count = 2;
+      for (int64_t n = 0; n < count; ++n) {
+        int b = ranges.Find(operand, n);
+        if (b < 0) continue;
+        LiveBuffer& buffer = ranges.buffers[b];
+        buffer.to = std::max(buffer.to, position);
+        bool counts = i.op != Op::kCopyDone && i.op != Op::kCopyStart;
+        if (counts && (buffer.reads.empty() || buffer.reads.back() != position)) {
+          buffer.reads.push_back(position);
+        }
+      }
+    }
+  }
+  for (int64_t n = 0; n < computation.root->shape.LeafCount(); ++n) {
+    int b = ranges.Find(computation.root, n);
+    if (b < 0) continue;
+    ranges.buffers[b].result = true;
+    ranges.buffers[b].to = end;
+  }
+  return ranges;
+}
+
+int64_t AddressSpace::Rounded(int64_t bytes) const {
+  if (bytes > std::numeric_limits<int64_t>::max() - granule_) return bytes;
+  return (bytes + granule_ - 1) / granule_ * granule_;
+}
+
+int64_t AddressSpace::Find(int64_t bytes, int64_t from, int64_t to) const {
+  bytes = Rounded(bytes);
+  int64_t at = 0;
+  for (const Taken& t : taken_) {  // by offset
+    if (t.to < from || t.from > to) continue;
+    if (t.offset - at >= bytes) break;
+    at = std::max(at, t.offset + t.bytes);
+  }
+  return bytes <= capacity_ && at <= capacity_ - bytes ? at : -1;
+}
+
+int64_t AddressSpace::Place(int64_t bytes, int64_t from, int64_t to) {
+  int64_t at = Find(bytes, from, to);
+  bytes = Rounded(bytes);
+  if (at < 0 || bytes == 0) return at;
+  Taken taken = {at, bytes, from, to};
+  auto where = std::upper_bound(taken_.begin(), taken_.end(), taken,
+                                [](const Taken& a, const Taken& b) { return a.offset < b.offset; });
+  taken_.insert(where, taken);
+  extent_ = std::max(extent_, at + bytes);
+  return at;
+}
+
+int64_t AddressSpace::LargestGap(int64_t from, int64_t to) const {
+  int64_t at = 0, largest = 0;
+  for (const Taken& t : taken_) {
+    if (t.to < from || t.from > to) continue;
+    largest = std::max(largest, t.offset - at);
+    at = std::max(at, t.offset + t.bytes);
+  }
+  return std::max(largest, capacity_ - at);
+}
+
+}  // namespace tpuc
