@@ -118,6 +118,12 @@ void Merge(Module* module, Instruction* producer, const std::vector<Instruction*
       results.size() == 1 ? roots[0] : body.computation()->Add("tuple", Op::kTuple, shape, roots);
   Instruction* last = consumers.back();
   std::string name = FusionName(*body.computation());
+  for (Instruction* consumer : consumers) {
+    if (consumer->name != name) continue;
+    // The merged kernel takes over the name of the one it replaces.
+    consumer->name = entry->UniqueName("merged");
+    entry->names->Release(name);
+  }
   Instruction* fusion = entry->AddBefore(last, name, Op::kFusion, shape, body.operands());
   fusion->Set(AttrId::kKind, FusionKind(*body.computation()));
   fusion->Set(AttrId::kCalls, body.computation());

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "passes/algebraic_simplifier.h"
+#include "passes/buffer_assignment.h"
 #include "passes/call_inliner.h"
 #include "passes/constant_folding.h"
 #include "passes/copy_insertion.h"
@@ -12,6 +13,7 @@
 #include "passes/degenerate_dims.h"
 #include "passes/fusion.h"
 #include "passes/layout_assignment.h"
+#include "passes/memory_space_assignment.h"
 #include "passes/multi_output_fusion.h"
 #include "passes/scheduling.h"
 #include "passes/tuple_simplifier.h"
@@ -92,6 +94,10 @@ const std::vector<PassRow>& PassTable() {
       {"dce", New<Dce>, "again"},
       {"copy-insertion", New<CopyInsertion>, "results that are parameters or constants are copied"},
       {"schedule", New<Scheduling>, "the order of kernels: smallest peak memory"},
+      // Instructions stand in the order in which they run.
+      {"memory", New<MemorySpaceAssignment>,
+       "what lives in VMEM, and the copies that bring it there"},
+      {"buffers", New<BufferAssignmentPass>, "an address for every buffer"},
   };
   return *table;
 }

@@ -44,6 +44,19 @@ I* DivideByPowerOfTwo(Rewriter& r, I* i) {
   return Binary(r, i, Op::kMultiply, A(i), SplatLike(r, i, 1 / *SplatValue(B(i))));
 }
 
+// Other constants: one rounding more, half a unit in the last place. The chip divides by a
+// reciprocal anyway. Narrow types would round the reciprocal to too few bits.
+I* DivideByConstant(Rewriter& r, I* i) {
+  std::optional<double> v = SplatValue(B(i));
+  if (i->shape.type != Type::kF32 || !v || !std::isnormal(static_cast<float>(*v)) ||
+      IsSplat(A(i))) {
+    return nullptr;
+  }
+  float reciprocal = static_cast<float>(1 / *v);
+  if (!std::isnormal(reciprocal)) return nullptr;
+  return Binary(r, i, Op::kMultiply, A(i), SplatLike(r, i, reciprocal));
+}
+
 // 1/(1+exp(-x))
 I* Logistic(Rewriter& r, I* i) {
   if (!IsSplat(A(i), 1) || !Has(B(i), Op::kAdd)) return nullptr;
@@ -102,6 +115,7 @@ absl::Span<const RuleRow> ArithmeticRules() {
     {"x/1 -> x",               Op::kDivide,    [](Rewriter&, I* i) { return IsSplat(B(i), 1) ? A(i) : nullptr; }},
     {"x/(-1) -> -x",           Op::kDivide,    [](Rewriter& r, I* i) { return IsFloatArray(i) && IsSplat(B(i), -1) ? Unary(r, i, Op::kNegate, A(i)) : nullptr; }},
     {"x/2^k -> x*2^-k",        Op::kDivide,    DivideByPowerOfTwo},
+    {"x/c ~ x*(1/c)",          Op::kDivide,    DivideByConstant},
     {"x/2^k -> x>>k (unsigned)", Op::kDivide,  UnsignedDivide},
     {"1/(1+exp(-x)) ~ logistic(x)", Op::kDivide, Logistic},
     {"1/sqrt(x) ~ rsqrt(x)",   Op::kDivide,    [](Rewriter& r, I* i) { return IsSplat(A(i), 1) && Has(B(i), Op::kSqrt) ? Unary(r, i, Op::kRsqrt, A(B(i))) : nullptr; }},

@@ -1,0 +1,337 @@
+// What lives in VMEM (vmem_plan.h). Three kinds of buffers ask for room, in this order:
+//
+//   1. one parameter of the first kernel, the largest: copied in before the program's first kernel
+//      (by the previous program, if it was this one), kept to the end so that the next run finds it
+//   2. intermediates, by saved bytes per byte of room: every write and read of a buffer in VMEM
+//   saves
+//      its bytes at HBM's rate, so the one with most uses comes first, the larger of equals before
+//   3. parameters, constants and evicted buffers, by their first read: copied in as early as there
+//   is
+//      room, not before the first kernel (whose operands would wait behind the copy), if that saves
+//      more than it makes its reader wait
+//
+// An intermediate with no room for all its life may have it until one of its reads, and is then
+// copied out (evicted) for the reads that follow.
+#include "passes/vmem_plan.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+#include "passes/kernel_time.h"
+#include "passes/op_cost.h"
+
+namespace tpuc {
+
+int64_t VmemForBuffers(const Chip& chip) {
+  return std::max<int64_t>(0, chip.vmem_bytes - chip.scoped_vmem_bytes);
+}
+
+std::vector<double> StartTimes(const Computation& entry, const Chip& chip) {
+  std::vector<double> start = {0};
+  for (const auto& i : entry.instructions) start.push_back(start.back() + KernelCycles(*i, chip));
+  return start;
+}
+
+namespace {
+
+class Planner {
+ public:
+  Planner(const Computation& entry, const LiveRanges& ranges, const PassContext& context)
+      : entry_(entry),
+        ranges_(ranges),
+        context_(context),
+        chip_(*context.chip),
+        space_(VmemForBuffers(chip_), kVmemGranule),
+        start_(StartTimes(entry, chip_)) {}
+  std::vector<VmemStay> Plan();
+
+ private:
+  const Instruction& At(int64_t position) const { return *entry_.instructions[position]; }
+  bool MayLiveInVmem(const LiveBuffer& b) const;
+  int64_t FirstKernel() const;
+  // Cycles that the kernel at `position` waits for its operand, if it has to fetch it from HBM: the
+  // start of a copy, and what of its bytes the kernel's own work does not cover.
+  double FetchCycles(int64_t position, int64_t bytes) const {
+    double covered = start_[position + 1] - start_[position];
+    return chip_.dma_fixed_cycles + std::max(0.0, HbmCycles(bytes, chip_) - covered);
+  }
+  int CopiesUnderWay(int64_t from, int64_t to) const;
+  void CrossProgram();
+  void Intermediates();
+  bool TryEvict(int buffer);
+  void Prefetches();
+  bool Prefetch(int buffer, size_t first, size_t last, bool say);
+
+  const Computation& entry_;
+  const LiveRanges& ranges_;
+  const PassContext& context_;
+  const Chip& chip_;
+  AddressSpace space_;
+  std::vector<double> start_;
+  std::vector<VmemStay> stays_;
+  std::vector<std::pair<int, int64_t>> in_hbm_;  // buffer, first position it may be copied from
+};
+
+std::string NameOf(const LiveBuffer& b) {
+  return b.leaf == 0 && !b.instruction->shape.IsTuple()
+             ? b.instruction->name
+             : absl::StrCat(b.instruction->name, "_", b.leaf);
+}
+
+// Made and read by kernels only (or a parameter or constant read by them), and no result.
+bool Planner::MayLiveInVmem(const LiveBuffer& b) const {
+  if (b.bytes == 0 || b.result || b.reads.empty()) return false;
+  if (b.shape.layout && b.shape.layout->memory_space != 0) return false;
+  if (!b.parameter && !b.constant && !IsKernel(*b.instruction)) return false;
+  if (b.parameter && b.instruction->shape.IsTuple()) return false;
+  for (int64_t read : b.reads) {
+    if (!IsKernel(At(read))) return false;
+  }
+  return true;
+}
+
+int64_t Planner::FirstKernel() const {
+  for (int64_t n = 0; n < ranges_.length; ++n) {
+    if (IsKernel(At(n))) return n;
+  }
+  return ranges_.length;
+}
+
+int Planner::CopiesUnderWay(int64_t from, int64_t to) const {
+  int count = 0;
+  for (const VmemStay& s : stays_) {
+    if (s.prefetch && s.from <= to && s.first_read >= from) ++count;
+  }
+  return count;
+}
+
+void Planner::CrossProgram() {
+  int64_t first = FirstKernel();
+  int best = -1;
+  for (size_t n = 0; n < ranges_.buffers.size(); ++n) {
+    const LiveBuffer& b = ranges_.buffers[n];
+    if (!b.parameter || !MayLiveInVmem(b) || b.reads[0] != first) continue;
+    if (best >= 0 && b.bytes <= ranges_.buffers[best].bytes) continue;
+    if (space_.Find(b.bytes, 0, ranges_.length - 1) < 0) {
+      context_.Remark(NameOf(b), ": no cross-program copy, ", b.bytes, " bytes asked, ",
+                      space_.LargestGap(0, ranges_.length - 1), " available");
+      continue;
+    }
+    best = static_cast<int>(n);
+  }
+  if (best < 0) return;
+  const LiveBuffer& b = ranges_.buffers[best];
+  VmemStay stay;
+  stay.buffer = best;
+  stay.from = 0;
+  stay.to = ranges_.length - 1;
+  stay.offset = space_.Place(b.bytes, stay.from, stay.to);
+  stay.prefetch = stay.cross_program = true;
+  stay.first_read = b.reads[0];
+  stays_.push_back(stay);
+  context_.Remark(
+      absl::StrFormat("%s: VMEM %d, %d bytes, cross-program copy: the largest operand of "
+                      "the first kernel, which nothing in this program could hide",
+                      NameOf(b), stay.offset, b.bytes));
+}
+
+void Planner::Intermediates() {
+  std::vector<int> order;
+  for (size_t n = 0; n < ranges_.buffers.size(); ++n) {
+    const LiveBuffer& b = ranges_.buffers[n];
+    if (!b.parameter && !b.constant && MayLiveInVmem(b)) order.push_back(static_cast<int>(n));
+  }
+  // Saved bytes over bytes of room: the number of times the buffer is written and read.
+  std::stable_sort(order.begin(), order.end(), [&](int x, int y) {
+    const LiveBuffer &a = ranges_.buffers[x], &b = ranges_.buffers[y];
+    return std::make_pair(a.reads.size(), a.bytes) > std::make_pair(b.reads.size(), b.bytes);
+  });
+  for (int n : order) {
+    const LiveBuffer& b = ranges_.buffers[n];
+    VmemStay stay;
+    stay.buffer = n;
+    stay.from = b.from;
+    stay.to = b.to;
+    stay.offset = space_.Place(b.bytes, b.from, b.to);
+    double saved = HbmCycles(b.bytes, chip_) * (1 + b.reads.size());
+    std::string what = absl::StrFormat(
+        "%s: %d bytes, written once, read %d times, alive %d-%d, "
+        "saves %.1f cycles",
+        NameOf(b), b.bytes, b.reads.size(), b.from, b.to, saved);
+    if (stay.offset >= 0) {
+      stays_.push_back(stay);
+      context_.Remark(what, ": VMEM ", stay.offset);
+    } else if (!TryEvict(n)) {
+      context_.Remark(what, ": stays in HBM, largest gap ", space_.LargestGap(b.from, b.to));
+    }
+  }
+}
+
+// Room until one of the reads, the longest such stay, and a copy out for the rest.
+bool Planner::TryEvict(int buffer) {
+  const LiveBuffer& b = ranges_.buffers[buffer];
+  for (size_t kept = b.reads.size() - 1; kept >= 1; --kept) {
+    // The copy out must have time: it is waited for right behind the last read from VMEM.
+    double time = start_[b.reads[kept - 1] + 1] - start_[b.from + 1];
+    double copy = chip_.dma_fixed_cycles + HbmCycles(b.bytes, chip_);
+    if (time < copy) continue;
+    VmemStay stay;
+    stay.buffer = buffer;
+    stay.from = b.from;
+    stay.to = b.reads[kept - 1];
+    stay.offset = space_.Place(b.bytes, stay.from, stay.to);
+    if (stay.offset < 0) continue;
+    stay.evict = true;
+    stays_.push_back(stay);
+    in_hbm_.push_back({buffer, b.reads[kept - 1] + 1});
+    context_.Remark(
+        absl::StrFormat("%s: VMEM %d for its first %d reads, then evicted: no gap of %d "
+                        "bytes for all of its life",
+                        NameOf(b), stay.offset, kept, b.bytes));
+    return true;
+  }
+  return false;
+}
+
+// A stay for reads[first..last] of the buffer.
+bool Planner::Prefetch(int buffer, size_t first, size_t last, bool say) {
+  const LiveBuffer& b = ranges_.buffers[buffer];
+  int64_t use = b.reads[first], end = b.reads[last];
+  double copy = chip_.dma_fixed_cycles + HbmCycles(b.bytes, chip_);
+  double saved = 0;
+  for (size_t n = first; n <= last; ++n) saved += FetchCycles(b.reads[n], b.bytes);
+  int64_t earliest = FirstKernel() + 1;
+  for (const auto& [evicted, from] : in_hbm_) {
+    if (evicted == buffer) earliest = std::max(earliest, from);
+  }
+  for (int64_t from = earliest; from <= use - 1; ++from) {
+    // Copies start right behind a kernel: nothing changes in between.
+    if (!IsKernel(At(from - 1)) && from != earliest) continue;
+    if (CopiesUnderWay(from, use) >= chip_.dma_in_flight - 4) continue;
+    if (space_.Find(b.bytes, from, end) < 0) continue;
+    double wait = std::max(0.0, copy - (start_[use] - start_[from]));
+    if (saved <= wait) break;  // later is worse
+    VmemStay stay;
+    stay.buffer = buffer;
+    stay.from = from;
+    stay.to = end;
+    stay.offset = space_.Place(b.bytes, from, end);
+    stay.prefetch = true;
+    stay.first_read = use;
+    stays_.push_back(stay);
+    context_.Remark(
+        absl::StrFormat("%s: VMEM %d, %d bytes, copied in from position %d for %d-%d, "
+                        "copy %.1f cycles, hidden behind %.1f, saves %.1f",
+                        NameOf(b), stay.offset, b.bytes, from, use, end, copy,
+                        start_[use] - start_[from], saved - wait));
+    return true;
+  }
+  if (say) {
+    context_.Remark(absl::StrFormat(
+        "%s: read from HBM at %d, %d bytes: %s", NameOf(b), use, b.bytes,
+        use <= earliest ? "no time to copy it ahead" : "no room, or waiting would cost more"));
+  }
+  return false;
+}
+
+void Planner::Prefetches() {
+  struct Wish {
+    int buffer;
+    size_t first;  // read
+  };
+  std::vector<Wish> wishes;
+  for (size_t n = 0; n < ranges_.buffers.size(); ++n) {
+    const LiveBuffer& b = ranges_.buffers[n];
+    if ((!b.parameter && !b.constant) || !MayLiveInVmem(b)) continue;
+    if (b.constant && b.shape.IsScalar()) continue;  // kernels hold their own copy
+    if (!stays_.empty() && stays_[0].cross_program && stays_[0].buffer == static_cast<int>(n)) {
+      continue;
+    }
+    wishes.push_back({static_cast<int>(n), 0});
+  }
+  for (const auto& [buffer, from] : in_hbm_) {
+    const auto& reads = ranges_.buffers[buffer].reads;
+    size_t first = std::lower_bound(reads.begin(), reads.end(), from) - reads.begin();
+    if (first < reads.size()) wishes.push_back({buffer, first});
+  }
+  std::stable_sort(wishes.begin(), wishes.end(), [&](const Wish& a, const Wish& b) {
+    return ranges_.buffers[a.buffer].reads[a.first] < ranges_.buffers[b.buffer].reads[b.first];
+  });
+  for (const Wish& wish : wishes) {
+    const auto& reads = ranges_.buffers[wish.buffer].reads;
+    // All reads that are left in one stay, else the longest run of them that finds room.
+    for (size_t first = wish.first; first < reads.size();) {
+      size_t last = reads.size();
+      while (last > first && !Prefetch(wish.buffer, first, last - 1, last - 1 == first)) --last;
+      first = last > first ? last : first + 1;
+    }
+  }
+}
+
+std::vector<VmemStay> Planner::Plan() {
+  CrossProgram();
+  Intermediates();
+  Prefetches();
+  return std::move(stays_);
+}
+
+}  // namespace
+
+std::vector<VmemStay> PlanVmem(const Computation& entry, const LiveRanges& ranges,
+                               const PassContext& context) {
+  return Planner(entry, ranges, context).Plan();
+}
+
+bool PlaceVmem(const Module& module, const LiveRanges& ranges, const PassContext& context,
+               std::vector<PlacedBuffer>* placed) {
+  auto rank = [](const LiveBuffer& b) {
+    if (b.instruction->Has(AttrId::kCrossProgramPrefetchIndex)) return 0;
+    return b.instruction->op == Op::kCopyStart ? 2 : 1;
+  };
+  std::vector<int> order;
+  for (size_t n = 0; n < ranges.buffers.size(); ++n) {
+    const LiveBuffer& b = ranges.buffers[n];
+    if (b.shape.layout && b.shape.layout->memory_space == 1) order.push_back(static_cast<int>(n));
+  }
+  std::stable_sort(order.begin(), order.end(), [&](int x, int y) {
+    const LiveBuffer &a = ranges.buffers[x], &b = ranges.buffers[y];
+    if (rank(a) != rank(b)) return rank(a) < rank(b);
+    if (rank(a) == 2) {
+      int64_t first_a = a.reads.empty() ? a.from : a.reads[0];
+      int64_t first_b = b.reads.empty() ? b.from : b.reads[0];
+      return first_a < first_b;
+    }
+    return std::make_pair(a.reads.size(), a.bytes) > std::make_pair(b.reads.size(), b.bytes);
+  });
+  AddressSpace space(VmemForBuffers(*context.chip), kVmemGranule);
+  for (int n : order) {
+    const LiveBuffer& b = ranges.buffers[n];
+    int64_t to = rank(b) == 0 ? ranges.length - 1 : b.to;
+    int64_t offset = space.Place(b.bytes, b.from, to);
+    if (offset >= 0) {
+      placed->push_back({n, offset});
+      continue;
+    }
+    Diag& diag = context.diags->Add(
+        DiagCode::kVmemBudget, module.source, b.instruction->loc,
+        absl::StrFormat("no room in VMEM for %s: %d bytes asked, %d of %d available in one piece",
+                        NameOf(b), b.bytes, space.LargestGap(b.from, to),
+                        VmemForBuffers(*context.chip)));
+    std::vector<PlacedBuffer> largest = *placed;
+    std::stable_sort(largest.begin(), largest.end(), [&](auto& x, auto& y) {
+      return ranges.buffers[x.buffer].bytes > ranges.buffers[y.buffer].bytes;
+    });
+    if (largest.size() > 5) largest.resize(5);
+    for (const PlacedBuffer& p : largest) {
+      const LiveBuffer& other = ranges.buffers[p.buffer];
+      diag.notes.push_back(
+          {other.instruction->loc,
+           absl::StrFormat("%s takes %d bytes at %d", NameOf(other), other.bytes, p.offset)});
+    }
+    diag.hint = "leave S(1) out of the layout, or make the array smaller";
+    return false;
+  }
+  return true;
+}
+
+}  // namespace tpuc
