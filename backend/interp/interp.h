@@ -10,7 +10,8 @@
 // previous bundle and at which all of these hold (I = issue of the earlier instruction; latencies
 // and intervals are the chip file's):
 //   1. registers: every source, predicate and base register is ready: I + latency of its writer.
-//      Two writers in flight: the later of the two times. Kernel arguments are ready at once.
+//      Two writers in flight: the later of the two times. A kernel's arguments are ready one cycle
+//      after its first bundle could issue (schedule-targets.md A2).
 //   2. XLU x: operations >= I + xlu; transpose starts >= I(start) + xpose_group; pops >= I +
 //   xlu_pop.
 //   3. MXU m, weight side: push >= I(push) + that push's interval; push >= I(subr) + matprep;

@@ -311,6 +311,7 @@ class Core {
     std::copy(arguments.begin(), arguments.end(), m.s.begin());
     std::fill(m.p.begin(), m.p.end(), 0);
     std::fill(own, own_end, Time{});
+    std::fill_n(own, arguments.size(), m.now + 2);
     Counters& counters = counters_[call.target];
     const Time start = m.now;
     ++counters.calls;
