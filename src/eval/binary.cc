@@ -21,11 +21,11 @@ void Each(const T* a, const T* b, int64_t n, T* out, F f) {
 // NaN where either is NaN.
 template <typename T>
 T Max(T a, T b) {
-  return a >= b || a != a ? a : b;
+  return (a >= b) | (a != a) ? a : b;  // no branch: vectorises
 }
 template <typename T>
 T Min(T a, T b) {
-  return a <= b || a != a ? a : b;
+  return (a <= b) | (a != a) ? a : b;
 }
 
 template <typename T>

@@ -92,6 +92,42 @@ void Product(const Side& lhs, const Side& rhs, const T* a, const T* b, T* c) {
   PlainProduct(lhs, rhs, a, b, c);
 }
 
+// Products of integers of at most 16 bits and their sums stay below 2^53: the fast product serves.
+bool ExactInF64(Type lhs, Type rhs, int64_t depth) {
+  return IsInteger(lhs) && IsInteger(rhs) && BitsOf(lhs) <= 16 && BitsOf(rhs) <= 16 &&
+         depth <= int64_t{1} << 20;
+}
+
+// Computes in T, the compute type of `type`, and stores in the type of *out.
+template <typename T>
+void DotAs(const Literal& lhs, const Literal& rhs, const Side& left, const Side& right, Type type,
+           bool round, Literal* out) {
+  const Type out_type = out->shape().type;
+  std::vector<T> own_a, own_b;
+  const T* a = Values<T>(lhs, type, round, &own_a);
+  const T* b = Values<T>(rhs, type, round, &own_b);
+  const int64_t size = static_cast<int64_t>(left.free.size() * right.free.size());
+  const bool in_place = type == out_type && IsNative(type);
+  std::vector<T> product(in_place ? 0 : size);
+  for (size_t i = 0; i < left.batch.size(); ++i) {
+    const int64_t first = static_cast<int64_t>(i) * size;
+    T* c = in_place ? out->data<T>() + first : product.data();
+    Product(left, right, a + left.batch[i], b + right.batch[i], c);
+    if (in_place) continue;
+    if (type == out_type) {
+      Narrow(type, c, size, out->bytes(), first);
+    } else {  // exact integers held in f64
+      VisitCompute(out_type, [&](auto tag) {
+        using To = typename decltype(tag)::type;
+        for (int64_t j = 0; j < size; ++j) {
+          const To value = static_cast<To>(static_cast<int64_t>(c[j]));
+          Narrow(out_type, &value, 1, out->bytes(), first + j);
+        }
+      });
+    }
+  }
+}
+
 }  // namespace
 
 bool RoundsToBF16(absl::Span<const Attr> attrs, const EvalOptions& options) {
@@ -120,21 +156,14 @@ bool EvalDot(const Literal& lhs, const Literal& rhs, absl::Span<const Attr> attr
   const Side right(rhs, IntsOf(attrs, AttrId::kRhsBatchDims),
                    IntsOf(attrs, AttrId::kRhsContractingDims));
   const bool round = RoundsToBF16(attrs, options);
-  VisitCompute(type, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    std::vector<T> own_a, own_b;
-    const T* a = Values<T>(lhs, type, round, &own_a);
-    const T* b = Values<T>(rhs, type, round, &own_b);
-    const int64_t size = static_cast<int64_t>(left.free.size() * right.free.size());
-    std::vector<T> product(IsNative(type) ? 0 : size);
-    for (size_t i = 0; i < left.batch.size(); ++i) {
-      const int64_t first = static_cast<int64_t>(i) * size;
-      T* c = IsNative(type) ? out->data<T>() + first : product.data();
-      Product(left, right, a + left.batch[i], b + right.batch[i], c);
-      if (!IsNative(type)) Narrow(type, c, size, out->bytes(), first);
-    }
+  const int64_t depth = static_cast<int64_t>(left.contract.size());
+  if (IsInteger(type) && ExactInF64(lhs.shape().type, rhs.shape().type, depth)) {
+    DotAs<double>(lhs, rhs, left, right, Type::kF64, round, out);
+    return true;
+  }
+  return VisitCompute(type, [&](auto tag) {
+    DotAs<typename decltype(tag)::type>(lhs, rhs, left, right, type, round, out);
   });
-  return true;
 }
 
 }  // namespace tpuc

@@ -70,7 +70,7 @@ bool EvalSelect(const Literal& pred, const Literal& on_true, const Literal& on_f
   if (out->size() == 0) return true;
   if (scalar) {
     const Literal& chosen = pred.bytes()[0] ? on_true : on_false;
-    std::memcpy(out->bytes(), chosen.bytes(), out->byte_size());
+    std::memmove(out->bytes(), chosen.bytes(), out->byte_size());  // may be *out itself
     return true;
   }
   VisitElementSize(LiteralBytesOf(out->shape().type), [&](auto tag) {

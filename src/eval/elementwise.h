@@ -2,7 +2,8 @@
 // an opcode family, written once over the compute types of native.h.
 //
 // Operands have the dimensions of *out or hold one element (select, clamp). *out is allocated and
-// has the result's shape. False and *error where a type is not supported.
+// has the result's shape; it may be an operand of its own type. False and *error where a type is
+// not supported.
 #pragma once
 
 #include <string>

@@ -14,6 +14,7 @@
 #include "src/eval/operation.h"
 #include "src/eval/reduce.h"
 #include "src/eval/value.h"
+#include "src/ir/op_table.h"
 
 namespace tpuc {
 namespace {
@@ -95,7 +96,7 @@ class Run {
 
   std::optional<Value> Evaluate(const Instruction& in, std::vector<Value>* operands);
   std::optional<Value> Constant(const Instruction& in);
-  std::optional<Value> Operation(const Instruction& in, const std::vector<Value>& operands);
+  std::optional<Value> Operation(const Instruction& in, std::vector<Value>* operands);
   std::optional<Value> Reduce(const Instruction& in, const std::vector<Value>& operands);
   std::optional<Value> CustomCall(const Instruction& in, const std::vector<Value>& operands);
   std::nullopt_t Unsupported(const Instruction& in, absl::string_view what);
@@ -262,23 +263,61 @@ std::optional<Value> Run::Evaluate(const Instruction& in, std::vector<Value>* op
     default:
       break;
   }
-  return Operation(in, *operands);
+  return Operation(in, operands);
 }
 
-std::optional<Value> Run::Operation(const Instruction& in, const std::vector<Value>& operands) {
-  std::vector<const Literal*> arrays;
+// May the result take the place of an operand of its own type and dimensions? Block-wise loops read
+// an element before they write it.
+bool WorksInPlace(const Instruction& in) {
+  switch (in.op) {
+    case Op::kCopy:
+    case Op::kReshape:
+      return true;
+    case Op::kMap:
+    case Op::kConvert:
+    case Op::kBitcastConvert:
+      return false;
+    default:
+      return InfoOf(in.op).op_class == OpClass::kElementwise;
+  }
+}
+
+// The operand that the result replaces: one that ends here; -1 if there is none.
+int Replaced(const Instruction& in, const std::vector<Value>& operands) {
+  if (!WorksInPlace(in)) return -1;
   for (size_t i = 0; i < operands.size(); ++i) {
-    if (!operands[i].literal || in.operands[i]->shape.is_dynamic()) {
+    const Value& x = operands[i];
+    if (x.owner && x.owner.use_count() == 1 && x.literal->shape().type == in.shape.type &&
+        x.literal->byte_size() == in.shape.LiteralBytes()) {
+      return static_cast<int>(i);
+    }
+  }
+  return -1;
+}
+
+std::optional<Value> Run::Operation(const Instruction& in, std::vector<Value>* operands) {
+  std::vector<const Literal*> arrays;
+  for (size_t i = 0; i < operands->size(); ++i) {
+    if (!(*operands)[i].literal || in.operands[i]->shape.is_dynamic()) {
       return Unsupported(
           in, absl::StrCat(OpName(in.op), " of ", ToString(in.operands[i]->shape, false)));
     }
-    arrays.push_back(operands[i].literal);
+    arrays.push_back((*operands)[i].literal);
   }
   if (!in.shape.IsArray() || in.shape.is_dynamic()) {
     return Unsupported(in, absl::StrCat(OpName(in.op), " to ", ToString(in.shape, false)));
   }
-  if (!Fits(in, in.shape)) return std::nullopt;
-  Literal out(in.shape);
+  Literal out;
+  const int replaced = Replaced(in, *operands);
+  if (replaced >= 0) {
+    out = std::move((*operands)[replaced].owner->literal);
+    out.Reinterpret(in.shape);
+    if (in.op == Op::kCopy || in.op == Op::kReshape) return Value::Array(std::move(out), &memory_);
+    arrays[replaced] = &out;
+  } else {
+    if (!Fits(in, in.shape)) return std::nullopt;
+    out = Literal(in.shape);
+  }
   std::string error;
   const bool ok =
       in.op == Op::kMap
