@@ -227,6 +227,10 @@ Order Assigner::Chosen(Instruction* i) {
 void Assigner::AssignAll() {
   for (const auto& instruction : entry_->instructions) {
     Instruction* i = instruction.get();
+    if (i->op == Op::kFusion) {
+      i->shape = i->ComputationAttr(AttrId::kCalls)->root->shape;
+      continue;
+    }
     if (!i->shape.IsArray()) {
       // Tuples of unknown operations: row major. tuple and get-tuple-element follow below.
       EachArray(&i->shape, [&](Shape* s) {
@@ -276,6 +280,8 @@ std::optional<Order> Assigner::NeededBy(const Instruction& i, const Instruction&
   if (!HasOrder(operand.shape)) return std::nullopt;
   switch (i.op) {
     case Op::kTuple:
+      if (&i != entry_->root) break;  // for a loop, whose body finds its state row major
+      return std::nullopt;
     case Op::kTranspose:
     case Op::kBitcast:
     case Op::kCopy:
@@ -293,8 +299,10 @@ std::optional<Order> Assigner::NeededBy(const Instruction& i, const Instruction&
         return OperandOfBroadcast(OrderOf(i.shape), i.IntsAttr(AttrId::kDimensions));
       }
       break;
-    case Op::kFusion:
-      return std::nullopt;
+    case Op::kFusion: {
+      size_t n = std::find(i.operands.begin(), i.operands.end(), &operand) - i.operands.begin();
+      return OrderOf(i.ComputationAttr(AttrId::kCalls)->Parameters()[n]->shape);
+    }
     default:
       if (KeepsOrder(i) && operand.shape.rank() == i.shape.rank()) return OrderOf(i.shape);
       break;

@@ -211,6 +211,7 @@ std::vector<Rewriter::Made> Rewriter::Run() {
     if (stay.prefetch) Prefetch(stay);
   }
   Reorder();
+  entry_->RemoveDead();  // bitcasts of what is now read in VMEM
   MarkFusions();
   return std::move(made_);
 }

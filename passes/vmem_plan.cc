@@ -60,6 +60,7 @@ class Planner {
   void Intermediates();
   bool TryEvict(int buffer);
   void Prefetches();
+  double Gain(const LiveBuffer& b, size_t first, size_t last, int64_t from) const;
   bool Prefetch(int buffer, size_t first, size_t last, bool say);
 
   const Computation& entry_;
@@ -193,24 +194,47 @@ bool Planner::TryEvict(int buffer) {
   return false;
 }
 
+// The net gain in cycles of a copy that starts at `from` for reads[first..last].
+double Planner::Gain(const LiveBuffer& b, size_t first, size_t last, int64_t from) const {
+  double saved = 0;
+  for (size_t n = first; n <= last; ++n) saved += FetchCycles(b.reads[n], b.bytes);
+  double copy = chip_.dma_fixed_cycles + HbmCycles(b.bytes, chip_);
+  double wait = std::max(0.0, copy - (start_[b.reads[first]] - start_[from]));
+  // Operands that the first kernel fetches itself share the bandwidth.
+  double shared = 0;
+  if (from == FirstKernel()) {
+    int64_t fetched = 0;
+    for (const Instruction* operand : At(from).operands) {
+      int n = ranges_.Find(operand);
+      bool here = std::any_of(stays_.begin(), stays_.end(), [&](auto& s) { return s.buffer == n; });
+      if (n >= 0 && !here) fetched += ranges_.buffers[n].bytes;
+    }
+    shared = HbmCycles(std::min(b.bytes, fetched), chip_);
+  }
+  return saved - wait - shared;
+}
+
 // A stay for reads[first..last] of the buffer.
 bool Planner::Prefetch(int buffer, size_t first, size_t last, bool say) {
   const LiveBuffer& b = ranges_.buffers[buffer];
   int64_t use = b.reads[first], end = b.reads[last];
   double copy = chip_.dma_fixed_cycles + HbmCycles(b.bytes, chip_);
-  double saved = 0;
-  for (size_t n = first; n <= last; ++n) saved += FetchCycles(b.reads[n], b.bytes);
   int64_t earliest = FirstKernel() + 1;
   for (const auto& [evicted, from] : in_hbm_) {
     if (evicted == buffer) earliest = std::max(earliest, from);
   }
-  for (int64_t from = earliest; from <= use - 1; ++from) {
-    // Copies start right behind a kernel: nothing changes in between.
-    if (!IsKernel(At(from - 1)) && from != earliest) continue;
+  std::vector<int64_t> starts;
+  bool hidden = use > earliest && start_[use] - start_[earliest] >= copy / 2;
+  if (!hidden && earliest == FirstKernel() + 1 && use >= earliest) starts.push_back(earliest - 1);
+  // Copies start right behind a kernel: nothing changes in between.
+  for (int64_t from = earliest; from < use; ++from) {
+    if (from == earliest || IsKernel(At(from - 1))) starts.push_back(from);
+  }
+  for (int64_t from : starts) {
     if (CopiesUnderWay(from, use) >= chip_.dma_in_flight - 4) continue;
     if (space_.Find(b.bytes, from, end) < 0) continue;
-    double wait = std::max(0.0, copy - (start_[use] - start_[from]));
-    if (saved <= wait) break;  // later is worse
+    double gain = Gain(b, first, last, from);
+    if (gain <= 0) continue;
     VmemStay stay;
     stay.buffer = buffer;
     stay.from = from;
@@ -219,17 +243,16 @@ bool Planner::Prefetch(int buffer, size_t first, size_t last, bool say) {
     stay.prefetch = true;
     stay.first_read = use;
     stays_.push_back(stay);
-    context_.Remark(
-        absl::StrFormat("%s: VMEM %d, %d bytes, copied in from position %d for %d-%d, "
-                        "copy %.1f cycles, hidden behind %.1f, saves %.1f",
-                        NameOf(b), stay.offset, b.bytes, from, use, end, copy,
-                        start_[use] - start_[from], saved - wait));
+    context_.Remark(absl::StrFormat(
+        "%s: VMEM %d, %d bytes, copied in from position %d for %d-%d, "
+        "copy %.1f cycles, hidden behind %.1f, saves %.1f",
+        NameOf(b), stay.offset, b.bytes, from, use, end, copy, start_[use] - start_[from], gain));
     return true;
   }
   if (say) {
     context_.Remark(absl::StrFormat(
         "%s: read from HBM at %d, %d bytes: %s", NameOf(b), use, b.bytes,
-        use <= earliest ? "no time to copy it ahead" : "no room, or waiting would cost more"));
+        starts.empty() ? "no time to copy it ahead" : "no room, or waiting would cost more"));
   }
   return false;
 }
