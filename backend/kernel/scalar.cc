@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "src/eval/native.h"
 
@@ -29,7 +30,9 @@ Literal ExtremeOf(Type type, bool largest) {
 }  // namespace
 
 Literal ScalarOf(Type type, double value) {
-  Literal result(Shape::Array(type, {}));
+  Shape scalar;
+  scalar.type = type;
+  Literal result(std::move(scalar));
   VisitCompute(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (std::is_floating_point_v<T>) {
@@ -46,7 +49,9 @@ Literal ScalarOf(Type type, double value) {
 }
 
 Literal ScalarOf(Type type, int64_t value) {
-  Literal result(Shape::Array(type, {}));
+  Shape scalar;
+  scalar.type = type;
+  Literal result(std::move(scalar));
   VisitCompute(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T v = static_cast<T>(value);

@@ -1,0 +1,407 @@
+// Elaboration of declarations: parameters, grid, operands, and the integer expressions in them.
+#include "grammar/kernel/elaborate.h"
+
+#include <algorithm>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "backend/kernel/expr.h"
+#include "backend/kernel/windows.h"
+#include "grammar/hlo/parser.h"
+#include "grammar/kernel/lexer.h"
+#include "grammar/kernel/op_names.h"
+
+namespace tpuc::kernel_text {
+
+using kernel::Ref;
+
+void KernelElaborator::Error(DiagCode code, Loc loc, std::string message, std::string hint) {
+  ok_ = false;
+  context_.diags->Add(code, context_.source, loc, std::move(message)).hint = std::move(hint);
+}
+
+bool KernelElaborator::Define(const std::string& name, Loc loc, Symbol symbol) {
+  for (const auto& scope : scopes_) {
+    if (scope.count(name) > 0) {
+      Error(DiagCode::kKernelName, loc, absl::StrCat(name, " is defined already"),
+            "values are defined once; what changes belongs in scratch");
+      return false;
+    }
+  }
+  scopes_.back()[name] = std::move(symbol);
+  return true;
+}
+
+const KernelElaborator::Symbol* KernelElaborator::Find(const std::string& name) const {
+  for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
+    const auto it = scope->find(name);
+    if (it != scope->end()) return &it->second;
+  }
+  return nullptr;
+}
+
+std::string KernelElaborator::DidYouMean(const std::string& name) const {
+  std::vector<std::string> known;
+  for (const auto& scope : scopes_) {
+    for (const auto& [n, symbol] : scope) known.push_back(n);
+  }
+  std::sort(known.begin(), known.end());
+  const std::string nearest = NearestName(name, known);
+  return nearest.empty() ? "" : absl::StrCat("did you mean ", nearest, "?");
+}
+
+bool KernelElaborator::StaticBinary(const Expr& e, bool axes, KernelExpr* result, int64_t* value) {
+  static constexpr std::pair<const char*, KernelExpr::Kind> kOps[] = {
+      {"+", KernelExpr::Kind::kAdd}, {"-", KernelExpr::Kind::kSub}, {"*", KernelExpr::Kind::kMul},
+      {"/", KernelExpr::Kind::kDiv}, {"%", KernelExpr::Kind::kMod}};
+  KernelExpr a, b;
+  int64_t x = 0, y = 0;
+  if (!Static(e.args[0], axes, &a, &x) || !Static(e.args[1], axes, &b, &y)) return false;
+  for (const auto& [text, kind] : kOps) {
+    if (e.text != text) continue;
+    const bool divides = kind != KernelExpr::Kind::kDiv || kernel::UsesAxis(a) ||
+                         kernel::UsesAxis(b) || y == 0 || x % y == 0;
+    *result = kernel::MakeExpr(kind, {a, b});
+    if (!divides) {
+      Error(DiagCode::kKernelParam, e.loc,
+            absl::StrCat(PrintSyntax(e), ": ", y, " does not divide ", x),
+            absl::StrCat("cdiv(", PrintSyntax(e.args[0]), ", ", PrintSyntax(e.args[1]),
+                         ") rounds up"));
+      return false;
+    }
+    return true;
+  }
+  Error(DiagCode::kKernelParam, e.loc, absl::StrCat("'", e.text, "' in an integer expression"));
+  return false;
+}
+
+bool KernelElaborator::StaticCall(const Expr& e, bool axes, KernelExpr* result, int64_t* value) {
+  if (e.text == "num" && e.args.size() == 1 && e.args[0].kind == Expr::Kind::kName) {
+    const Symbol* s = Find(e.args[0].text);
+    if (s == nullptr || s->kind != Symbol::Kind::kAxis) {
+      Error(DiagCode::kKernelName, e.args[0].loc,
+            absl::StrCat(e.args[0].text, " is not a grid axis"));
+      return false;
+    }
+    *result = KernelExpr::Axis(s->index);
+    result->kind = KernelExpr::Kind::kNum;
+    return true;
+  }
+  static constexpr std::pair<const char*, KernelExpr::Kind> kFunctions[] = {
+      {"cdiv", KernelExpr::Kind::kCdiv},
+      {"min", KernelExpr::Kind::kMin},
+      {"max", KernelExpr::Kind::kMax}};
+  for (const auto& [name, kind] : kFunctions) {
+    if (e.text != name || e.args.size() != 2) continue;
+    std::vector<KernelExpr> args(2);
+    int64_t ignored;
+    if (!Static(e.args[0], axes, &args[0], &ignored) ||
+        !Static(e.args[1], axes, &args[1], &ignored)) {
+      return false;
+    }
+    *result = kernel::MakeExpr(kind, std::move(args));
+    return true;
+  }
+  Error(DiagCode::kKernelParam, e.loc,
+        absl::StrCat(e.text, " in an integer expression: only cdiv(a, b), min(a, b), max(a, b) and "
+                             "num(axis) may stand there"));
+  return false;
+}
+
+bool KernelElaborator::Static(const Expr& e, bool axes, KernelExpr* result, int64_t* value) {
+  *value = 0;
+  switch (e.kind) {
+    case Expr::Kind::kInteger:
+      if (!absl::SimpleAtoi(e.text, &result->value)) {
+        Error(DiagCode::kKernelParam, e.loc, absl::StrCat(e.text, " is too large"));
+        return false;
+      }
+      break;
+    case Expr::Kind::kName: {
+      const Symbol* s = Find(e.text);
+      if (s != nullptr && s->kind == Symbol::Kind::kParam) {
+        *result = KernelExpr::Param(s->index);
+      } else if (s != nullptr && s->kind == Symbol::Kind::kAxis && axes) {
+        *result = KernelExpr::Axis(s->index);
+        return true;
+      } else {
+        Error(DiagCode::kKernelName, e.loc,
+              s == nullptr ? absl::StrCat("unknown name ", e.text)
+                           : absl::StrCat(e.text, " is not known before the kernel runs"),
+              DidYouMean(e.text));
+        return false;
+      }
+      break;
+    }
+    case Expr::Kind::kUnary: {
+      KernelExpr a;
+      if (e.text != "-") {
+        Error(DiagCode::kKernelParam, e.loc, "'!' in an integer expression");
+        return false;
+      }
+      if (!Static(e.args[0], axes, &a, value)) return false;
+      // -3 is a number.
+      if (a.kind == KernelExpr::Kind::kConst) {
+        result->value = -a.value;
+      } else {
+        *result = kernel::MakeExpr(KernelExpr::Kind::kNeg, {a});
+      }
+      break;
+    }
+    case Expr::Kind::kBinary:
+      if (!StaticBinary(e, axes, result, value)) return false;
+      break;
+    case Expr::Kind::kCall:
+      if (!StaticCall(e, axes, result, value)) return false;
+      break;
+    default:
+      Error(DiagCode::kKernelParam, e.loc,
+            absl::StrCat("expected an integer expression, found ", PrintSyntax(e)));
+      return false;
+  }
+  if (kernel::UsesAxis(*result)) return true;
+  const std::optional<int64_t> v =
+      kernel::EvaluateExpr(*result, {kernel_.params, {}, kernel_.grid});
+  if (!v) {
+    Error(DiagCode::kKernelParam, e.loc,
+          absl::StrCat(PrintSyntax(e), " has no value: division by zero or overflow"));
+    return false;
+  }
+  *value = *v;
+  return true;
+}
+
+bool KernelElaborator::DimList(const Expr& e, Dims* dims, std::vector<KernelExpr>* exprs) {
+  if (e.kind != Expr::Kind::kList) {
+    Error(DiagCode::kKernelShape, e.loc,
+          absl::StrCat("expected dimensions such as [8, 128], found ", PrintSyntax(e)));
+    return false;
+  }
+  bool params = false;
+  for (const Expr& d : e.args) {
+    KernelExpr expr;
+    int64_t value = 0;
+    if (!Static(d, false, &expr, &value)) return false;
+    if (value < 0) {
+      Error(DiagCode::kKernelParam, d.loc, absl::StrCat("dimension ", value, " is negative"));
+      return false;
+    }
+    params |= kernel::UsesParam(expr);
+    dims->push_back(value);
+    exprs->push_back(std::move(expr));
+  }
+  if (!params) exprs->clear();
+  return true;
+}
+
+bool KernelElaborator::IntList(const Expr& e, Ints* ints) {
+  if (e.kind != Expr::Kind::kSet) {
+    ints->emplace_back();
+    return StaticInt(e, &ints->back());
+  }
+  for (const Expr& i : e.args) {
+    ints->emplace_back();
+    if (!StaticInt(i, &ints->back())) return false;
+  }
+  return true;
+}
+
+void KernelElaborator::Parameters(const Kernel& syntax) {
+  for (const Parameter& p : syntax.parameters) {
+    KernelExpr ignored;
+    int64_t value = 0;
+    if (!Static(p.value, false, &ignored, &value)) value = 1;
+    for (size_t s = 0; s < context_.set.size(); ++s) {
+      const std::string& name = context_.set[s].first;
+      if (name != p.name && name != absl::StrCat(kernel_.name, ".", p.name)) continue;
+      value = context_.set[s].second;
+      context_.set_used[s] = true;
+    }
+    Symbol symbol{Symbol::Kind::kParam, static_cast<int64_t>(kernel_.params.size()), {}};
+    kernel_.params.push_back({p.name, value});
+    Define(p.name, p.loc, symbol);
+  }
+}
+
+void KernelElaborator::Grid(const Kernel& syntax) {
+  for (const Axis& a : syntax.grid) {
+    kernel::GridAxis axis;
+    axis.name = a.name;
+    axis.parallel = a.parallel;
+    int64_t value = 0;
+    if (Static(a.size, false, &axis.size, &value)) {
+      axis.extent = value;
+      if (value < 0) {
+        Error(DiagCode::kKernelParam, a.size.loc,
+              absl::StrCat("grid axis ", a.name, " has size ", value));
+      }
+    }
+    Symbol symbol{Symbol::Kind::kAxis, static_cast<int64_t>(kernel_.grid.size()), {}};
+    kernel_.grid.push_back(std::move(axis));
+    Define(a.name, a.loc, symbol);
+  }
+}
+
+bool KernelElaborator::ArrayShape(const Array& syntax, int64_t memory_space, Shape* shape,
+                                  std::vector<KernelExpr>* dims) {
+  const std::optional<Type> type = TypeFromName(syntax.type);
+  if (!type || ClassOf(*type) == TypeClass::kOther) {
+    Error(DiagCode::kKernelShape, syntax.loc,
+          absl::StrCat(syntax.type, " is not an element type of arrays"));
+    return false;
+  }
+  *shape = Shape::Array(*type, {});
+  Expr list;
+  list.kind = Expr::Kind::kList;
+  list.args = syntax.dims;
+  if (!DimList(list, &shape->dims, dims)) return false;
+  if (syntax.layout.empty()) {
+    shape->layout = kernel::DeviceLayout(*type, shape->rank(), memory_space);
+    return true;
+  }
+  Shape with_layout;
+  const std::string text = absl::StrCat(ToString(*shape, false), syntax.layout);
+  if (!ParseShapeText(text, &with_layout) || !with_layout.layout ||
+      with_layout.layout->minor_to_major.size() != shape->dims.size()) {
+    Error(DiagCode::kKernelShape, syntax.loc,
+          absl::StrCat(syntax.layout, " is not a layout of ", ToString(*shape, false)),
+          "as HLO prints it: {1,0:T(8,128)S(1)}");
+    return false;
+  }
+  *shape = std::move(with_layout);
+  return true;
+}
+
+void KernelElaborator::DeclareOperand(const Operand& syntax) {
+  Ref ref;
+  ref.name = syntax.name;
+  ref.loc = syntax.loc;
+  const bool scratch = syntax.role == "scratch";
+  ref.role = scratch ? Ref::Role::kScratch : syntax.role == "in" ? Ref::Role::kIn : Ref::Role::kOut;
+  const Symbol symbol{Symbol::Kind::kRef, static_cast<int64_t>(kernel_.refs.size()), {}};
+  if (!ArrayShape(syntax.array, scratch ? 1 : 0, &ref.shape, &ref.dim_exprs)) {
+    ref.shape = Shape::Array(Type::kF32, {});
+    ref.dim_exprs.clear();
+  }
+  const size_t rank = ref.shape.dims.size();
+  ref.block.assign(ref.shape.dims.begin(), ref.shape.dims.end());
+  ref.block_exprs = ref.dim_exprs;
+  ref.index.assign(rank, KernelExpr::Const(0));
+  if ((syntax.has_block && syntax.block.size() != rank) ||
+      (syntax.has_at && syntax.at.size() != rank)) {
+    Error(DiagCode::kBlockShape, syntax.loc,
+          absl::StrCat("block and index map of ", ref.name, " must name all ", rank, " dimensions of ",
+                       ToString(ref.shape, false)));
+  } else {
+    bool params = false;
+    std::vector<KernelExpr> exprs(rank);
+    for (size_t d = 0; d < rank && syntax.has_block; ++d) {
+      const Expr& e = syntax.block[d];
+      if (e.kind == Expr::Kind::kName && e.text == "squeeze") {
+        ref.squeezed.resize(rank);
+        ref.squeezed[d] = true;
+        ref.block[d] = 1;
+        exprs[d] = KernelExpr::Const(1);
+        continue;
+      }
+      if (Static(e, false, &exprs[d], &ref.block[d]) && ref.block[d] < 1) {
+        Error(DiagCode::kBlockShape, e.loc,
+              absl::StrCat("block dimension ", d, " of ", ref.name, " is ", ref.block[d]));
+        ref.block[d] = 1;
+      }
+      params |= kernel::UsesParam(exprs[d]);
+    }
+    if (syntax.has_block) ref.block_exprs = params ? exprs : std::vector<KernelExpr>();
+    int64_t ignored;
+    for (size_t d = 0; d < rank && syntax.has_at; ++d) {
+      Static(syntax.at[d], true, &ref.index[d], &ignored);
+    }
+  }
+  if (!syntax.buffers.empty() &&
+      (!absl::SimpleAtoi(syntax.buffers, &ref.buffers) || ref.buffers < 1 || ref.buffers > 2)) {
+    Error(DiagCode::kBlockShape, syntax.loc,
+          absl::StrCat("buffers ", syntax.buffers, " of ", ref.name, ": 1 or 2 (PS-2.8)"));
+    ref.buffers = 2;
+  }
+  if (!syntax.alias.empty()) {
+    const Symbol* input = Find(syntax.alias);
+    if (input == nullptr || input->kind != Symbol::Kind::kRef || ref.role != Ref::Role::kOut ||
+        kernel_.refs[input->index].role != Ref::Role::kIn) {
+      Error(DiagCode::kKernelName, syntax.loc,
+            absl::StrCat("alias ", syntax.alias, " of ", ref.name, ": an output may alias an input"),
+            DidYouMean(syntax.alias));
+    } else {
+      ref.alias = static_cast<int>(input->index);
+    }
+  }
+  kernel_.refs.push_back(std::move(ref));
+  Define(syntax.name, syntax.loc, symbol);
+}
+
+namespace {
+
+// Numbers nodes in program order, regions after their statement.
+class Renumber {
+ public:
+  explicit Renumber(kernel::Kernel* k) : k_(*k), to_(k->nodes.size(), -1) {}
+  void Run() {
+    Visit(k_.body);
+    std::vector<kernel::Node> nodes(order_.size());
+    for (size_t i = 0; i < order_.size(); ++i) nodes[i] = std::move(k_.nodes[order_[i]]);
+    k_.nodes = std::move(nodes);
+    Map(&k_.body);
+    for (kernel::Node& n : k_.nodes) {
+      for (NodeId& o : n.operands) o = to_[o];
+      for (kernel::Slice& s : n.slices) {
+        if (s.start_node >= 0) s.start_node = to_[s.start_node];
+      }
+      for (kernel::Region& r : n.regions) Map(&r);
+    }
+  }
+
+ private:
+  void Visit(const kernel::Region& region) {
+    for (NodeId id : region.nodes) {
+      to_[id] = static_cast<NodeId>(order_.size());
+      order_.push_back(id);
+      for (const kernel::Region& r : k_.nodes[id].regions) Visit(r);
+    }
+  }
+  void Map(kernel::Region* region) {
+    for (NodeId& id : region->nodes) id = to_[id];
+  }
+  kernel::Kernel& k_;
+  std::vector<NodeId> to_, order_;
+};
+
+// Reports read opcodes of the source; here the text's operations are the source.
+void CollectOps(kernel::Kernel* k) {
+  for (const kernel::Node& n : k->nodes) {
+    if (n.kind != kernel::Node::Kind::kHlo || n.op == Op::kConstant) continue;
+    std::string op(OpName(n.op));
+    if (std::find(k->ops.begin(), k->ops.end(), op) == k->ops.end()) k->ops.push_back(std::move(op));
+  }
+}
+
+}  // namespace
+
+bool KernelElaborator::Run(const Kernel& syntax) {
+  kernel_.name = syntax.name;
+  kernel_.loc = syntax.loc;
+  scopes_.emplace_back();
+  Parameters(syntax);
+  Grid(syntax);
+  for (const Operand& o : syntax.operands) DeclareOperand(o);
+  region_ = &kernel_.body;
+  Body(syntax.statements);
+  if (!ok_) return false;
+  Renumber(&kernel_).Run();
+  CollectOps(&kernel_);
+  return true;
+}
+
+bool ElaborateKernel(const Kernel& syntax, ElaborateContext* context, kernel::Kernel* kernel) {
+  return KernelElaborator(context, kernel).Run(syntax);
+}
+
+}  // namespace tpuc::kernel_text

@@ -1,0 +1,167 @@
+// Elaboration: syntax trees to kernel::Program. Resolves names, evaluates parameters, infers shapes,
+// and makes explicit what the text leaves out: constants take the type of their partner, scalars
+// and smaller blocks are broadcast, x += y is x = x + y.
+//
+//   acc[:] += 2 * x[:]   becomes   load acc, constant 2, broadcast, load x, multiply, add, store
+//
+// Nodes stand in the order in which the text is read: what belongs to an operand (its constant, its
+// broadcast) directly behind it, so that the printer can fold the tree again. Internal to
+// grammar/kernel.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
+#include "backend/kernel/kernel.h"
+#include "grammar/kernel/syntax.h"
+#include "src/diag/diag.h"
+
+namespace tpuc::kernel_text {
+
+using kernel::NodeId;
+using KernelExpr = kernel::Expr;
+
+struct ElaborateContext {
+  std::shared_ptr<const Source> source;
+  absl::Span<const std::pair<std::string, int64_t>> set;
+  std::vector<bool> set_used;
+  DiagSink* diags = nullptr;
+};
+
+// One kernel. False after errors.
+bool ElaborateKernel(const Kernel& syntax, ElaborateContext* context, kernel::Kernel* kernel);
+// Buffers, ports and steps; kernels are there already.
+bool ElaborateProgram(const Program& syntax, ElaborateContext* context, kernel::Program* program);
+// One kernel alone: every in and out in HBM, one call.
+void ImplyProgram(kernel::Program* program);
+
+// A number as an element of `type`; nothing where it does not fit. text: "-1.5", "7", "inf", "true".
+std::optional<Literal> ScalarFromText(Type type, const std::string& text);
+
+// What an expression in a body stands for: a node, or a number without a type yet.
+struct Value {
+  enum class Kind : uint8_t { kNone, kNode, kInteger, kFloat, kBool };
+  Kind kind = Kind::kNone;
+  NodeId node = -1;
+  KernelExpr expr;    // kInteger, kBool: over parameters
+  int64_t integer = 0;
+  std::string text;   // kFloat
+  Loc loc;
+  size_t end = 0;     // position in the region behind the nodes of this value
+  bool weak() const { return kind != Kind::kNode; }
+  explicit operator bool() const { return kind != Kind::kNone; }
+};
+
+class KernelElaborator {
+ public:
+  KernelElaborator(ElaborateContext* context, kernel::Kernel* kernel)
+      : context_(*context), kernel_(*kernel) {}
+  bool Run(const Kernel& syntax);
+
+ private:
+  struct Symbol {
+    enum class Kind : uint8_t { kParam, kAxis, kRef, kValue, kLoop } kind;
+    int64_t index = 0;  // of the parameter, axis or ref; kLoop: depth of its for
+    Value value;        // kValue
+  };
+
+  // ---- elaborate.cc: declarations and static expressions
+  void Error(DiagCode code, Loc loc, std::string message, std::string hint = "");
+  void Parameters(const Kernel& syntax);
+  void Grid(const Kernel& syntax);
+  void DeclareOperand(const Operand& syntax);
+  bool ArrayShape(const Array& syntax, int64_t memory_space, Shape* shape,
+                  std::vector<KernelExpr>* dims);
+  bool Define(const std::string& name, Loc loc, Symbol symbol);
+  const Symbol* Find(const std::string& name) const;
+  std::string DidYouMean(const std::string& name) const;
+  // Integer expressions over parameters, and grid indices where `axes`. The value where it has no axis.
+  bool Static(const Expr& e, bool axes, KernelExpr* result, int64_t* value);
+  bool StaticBinary(const Expr& e, bool axes, KernelExpr* result, int64_t* value);
+  bool StaticCall(const Expr& e, bool axes, KernelExpr* result, int64_t* value);
+  bool StaticInt(const Expr& e, int64_t* value) {
+    KernelExpr ignored;
+    return Static(e, false, &ignored, value);
+  }
+  // [a, b] as dimensions.
+  bool DimList(const Expr& e, Dims* dims, std::vector<KernelExpr>* exprs);
+  bool IntList(const Expr& e, Ints* ints);  // {0, 1} or one integer
+
+  // ---- elaborate_body.cc: statements and expressions
+  void Body(const std::vector<Statement>& statements);
+  void Assign(const Statement& s);
+  void Store(const Statement& s);
+  void When(const Statement& s);
+  void For(const Statement& s);
+  void Assert(const Statement& s);
+  kernel::Region Inner(const std::vector<Statement>& statements);
+  Value Eval(const Expr& e);
+  Value EvalName(const Expr& e);
+  Value EvalUnary(const Expr& e);
+  Value EvalBinary(const Expr& e);
+  Value EvalIndex(const Expr& e);
+  Value SliceValue(const Value& base, absl::Span<const Expr> ranges, Loc loc);
+  bool SlicesOf(const Shape& block, absl::Span<const Expr> ranges, Loc loc, bool dynamic,
+                std::vector<kernel::Slice>* slices, std::vector<SliceDim>* strides,
+                std::vector<bool>* dropped);
+  bool OneRange(const Expr& range, int64_t size, int dimension, bool dynamic, kernel::Slice* slice,
+                SliceDim* stride);
+  Value FoldBinary(const std::string& op, const Value& a, const Value& b, Loc loc);
+  Value FoldIntegers(const std::string& op, const Value& a, const Value& b, Loc loc);
+  NodeId StoreValue(Value value, const Shape& shape, Loc loc);
+
+  // ---- elaborate_values.cc: nodes
+  NodeId Emit(kernel::Node node, Loc loc, size_t position);
+  NodeId Emit(kernel::Node node, Loc loc) { return Emit(std::move(node), loc, region_->nodes.size()); }
+  Value NodeValue(NodeId node, Loc loc);
+  // Checks the shape of a kHlo node and appends it.
+  Value EmitHlo(kernel::Node node, Loc loc);
+  NodeId Materialize(const Value& value, Type type, size_t position);  // -1 after an error
+  // Reshape (where dimensions of size 1 are dropped) and broadcast, aligned at the last dimension.
+  NodeId BroadcastTo(NodeId node, const Dims& dims, Loc loc, size_t position,
+                     const std::vector<KernelExpr>& dim_exprs = {});
+  Value Elementwise(Op op, std::vector<Value> args, std::vector<Attr> attrs, Loc loc);
+  bool AsNode(Value* value, bool prefers_float = false);  // a weak value gets its default type
+  const Shape& ShapeOf(const Value& v) const { return kernel_.nodes[v.node].shape; }
+
+  // ---- elaborate_calls.cc: operations by name
+  struct Arguments {
+    std::vector<const Expr*> positional;
+    std::vector<std::pair<std::string, const Expr*>> named;
+    const Expr* Named(absl::string_view name) const;
+  };
+  Value EvalCall(const Expr& e);
+  Value CallTyped(Type type, const Arguments& args, Loc loc);
+  Value CallDot(const Arguments& args, Loc loc);
+  Value CallReduce(Op reducer, const Arguments& args, Loc loc);
+  Value CallBroadcast(const Arguments& args, Loc loc);
+  Value CallIota(const Arguments& args, Loc loc);
+  Value CallTranspose(const Arguments& args, Loc loc);
+  Value CallReshape(const Arguments& args, Loc loc);
+  Value CallSlice(const Arguments& args, Loc loc);
+  Value CallDynamicSlice(const Arguments& args, Loc loc);
+  Value CallConcat(const Arguments& args, Loc loc);
+  Value CallPad(const Arguments& args, Loc loc);
+  Value CallReverse(const Arguments& args, Loc loc);
+  Value CallConvert(Op op, const Arguments& args, Loc loc);
+  Value CallOp(Op op, const Arguments& args, Loc loc);
+  bool CheckNamed(const Arguments& args, absl::Span<const absl::string_view> known, Loc loc);
+  bool CheckCount(const Arguments& args, size_t least, size_t most, absl::string_view what, Loc loc);
+  bool AttrFromArgument(Op op, const std::string& name, const Expr& value, Attr* attr);
+  bool TypeArgument(const Expr& e, Type* type);
+
+  ElaborateContext& context_;
+  kernel::Kernel& kernel_;
+  std::vector<absl::flat_hash_map<std::string, Symbol>> scopes_;
+  kernel::Region* region_ = nullptr;
+  int loops_ = 0;  // enclosing for statements
+  bool ok_ = true;
+};
+
+}  // namespace tpuc::kernel_text

@@ -1,0 +1,214 @@
+// PrintKernels (printer.h): declarations and programs to syntax trees, and those to text.
+#include "grammar/kernel/printer.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "backend/kernel/expr.h"
+#include "backend/kernel/windows.h"
+#include "grammar/kernel/body_printer.h"
+#include "grammar/kernel/elaborate.h"
+#include "grammar/kernel/syntax.h"
+
+namespace tpuc {
+namespace {
+
+using kernel_text::Array;
+using kernel_text::Expr;
+using kernel_text::Item;
+using kernel_text::LiteralText;
+using kernel_text::Operand;
+
+bool SameExprs(const std::vector<kernel::Expr>& a, const std::vector<kernel::Expr>& b) {
+  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), kernel::SameExpr);
+}
+
+// The layout is left out where it is the one a bare shape gets.
+Array ArraySyntax(const Shape& shape, int64_t usual_space) {
+  Array a;
+  a.type = std::string(TypeName(shape.type));
+  for (int64_t d : shape.dims) a.dims.push_back(kernel_text::IntegerSyntax(d));
+  if (shape.layout && !(*shape.layout == kernel::DeviceLayout(shape.type, shape.rank(), usual_space))) {
+    a.layout = ToString(*shape.layout);
+  }
+  return a;
+}
+
+Operand OperandSyntax(const kernel::Ref& ref, const kernel::Kernel& k) {
+  Operand o;
+  const bool scratch = ref.role == kernel::Ref::Role::kScratch;
+  o.role = scratch ? "scratch" : ref.role == kernel::Ref::Role::kIn ? "in" : "out";
+  o.name = ref.name;
+  o.array = ArraySyntax(ref.shape, scratch ? 1 : 0);
+  const size_t rank = ref.shape.dims.size();
+  for (size_t d = 0; d < ref.dim_exprs.size() && d < rank; ++d) {
+    o.array.dims[d] = kernel_text::StaticSyntax(ref.dim_exprs[d], k);
+  }
+  if (scratch) return o;
+  const bool squeezed = std::find(ref.squeezed.begin(), ref.squeezed.end(), true) != ref.squeezed.end();
+  const bool moved = std::any_of(ref.index.begin(), ref.index.end(), [](const kernel::Expr& e) {
+    return e.kind != kernel::Expr::Kind::kConst || e.value != 0;
+  });
+  o.has_block = squeezed || moved || !SameExprs(ref.block_exprs, ref.dim_exprs) ||
+                !std::equal(ref.block.begin(), ref.block.end(), ref.shape.dims.begin(),
+                            ref.shape.dims.end());
+  o.has_at = moved;
+  for (size_t d = 0; d < rank && o.has_block; ++d) {
+    if (d < ref.squeezed.size() && ref.squeezed[d]) {
+      Expr word;
+      word.kind = Expr::Kind::kName;
+      word.text = "squeeze";
+      o.block.push_back(std::move(word));
+    } else {
+      o.block.push_back(ref.block_exprs.size() == rank
+                            ? kernel_text::StaticSyntax(ref.block_exprs[d], k)
+                            : kernel_text::IntegerSyntax(ref.block[d]));
+    }
+  }
+  for (size_t d = 0; d < rank && o.has_at; ++d) {
+    o.at.push_back(kernel_text::StaticSyntax(ref.index[d], k));
+  }
+  if (ref.buffers != 2) o.buffers = absl::StrCat(ref.buffers);
+  if (ref.alias >= 0) o.alias = k.refs[ref.alias].name;
+  return o;
+}
+
+kernel_text::Kernel KernelSyntax(const kernel::Kernel& k) {
+  kernel_text::Kernel s;
+  s.name = k.name;
+  for (const kernel::Param& p : k.params) {
+    s.parameters.push_back({p.name, kernel_text::IntegerSyntax(p.value), {}});
+  }
+  for (const kernel::GridAxis& a : k.grid) {
+    s.grid.push_back({a.name, kernel_text::StaticSyntax(a.size, k), a.parallel, {}});
+  }
+  for (const kernel::Ref& r : k.refs) s.operands.push_back(OperandSyntax(r, k));
+  s.statements = kernel_text::BodySyntax(k);
+  return s;
+}
+
+void AppendRows(const Literal& literal, const Dims& dims, size_t d, int64_t* index,
+                LiteralText* text) {
+  if (d == dims.size()) {
+    text->shape += '.';
+    text->values.push_back(kernel_text::NumberText(literal, (*index)++));
+    return;
+  }
+  text->shape += '{';
+  for (int64_t i = 0; i < dims[d]; ++i) AppendRows(literal, dims, d + 1, index, text);
+  text->shape += '}';
+}
+
+LiteralText LiteralSyntax(const Literal& literal) {
+  LiteralText text;
+  if (literal.elided()) {
+    text.kind = LiteralText::Kind::kElided;
+    return text;
+  }
+  const int64_t size = literal.size();
+  const int64_t width = size > 0 ? literal.byte_size() / size : 0;
+  bool splat = size > 1;
+  for (int64_t i = 1; i < size && splat; ++i) {
+    splat = std::memcmp(literal.bytes(), literal.bytes() + i * width, width) == 0;
+  }
+  if (splat || literal.shape().dims.empty()) {
+    text.kind = splat ? LiteralText::Kind::kSplat : LiteralText::Kind::kScalar;
+    text.values.push_back(kernel_text::NumberText(literal, 0));
+    return text;
+  }
+  text.kind = LiteralText::Kind::kRows;
+  int64_t index = 0;
+  AppendRows(literal, literal.shape().dims, 0, &index, &text);
+  return text;
+}
+
+Item BufferSyntax(const kernel::Buffer& b) {
+  Item item;
+  item.kind = Item::Kind::kBuffer;
+  item.name = b.name;
+  item.has_array = true;
+  item.array = ArraySyntax(b.shape, 0);
+  if (b.offset >= 0) item.offset = absl::StrCat(b.offset);
+  const int64_t plain = (DeviceBytes(b.shape) + 511) / 512 * 512;
+  if (b.bytes != plain) item.bytes = absl::StrCat(b.bytes);
+  item.from = absl::StrCat(b.from);
+  item.to = absl::StrCat(b.to);
+  if (b.init != nullptr) item.literal = LiteralSyntax(*b.init);
+  return item;
+}
+
+Item PortSyntax(const kernel::Port& port, bool input, const kernel::Program& p) {
+  Item item;
+  item.kind = input ? Item::Kind::kInput : Item::Kind::kOutput;
+  item.name = port.name;
+  item.none = port.buffer < 0;
+  const kernel::Buffer* b = item.none ? nullptr : &p.buffers[port.buffer];
+  if (b == nullptr || !(b->shape == port.shape)) {
+    item.has_array = true;
+    item.array = ArraySyntax(port.shape, 0);
+  }
+  if (b != nullptr && b->name != port.name) item.in = b->name;
+  return item;
+}
+
+Item StepSyntax(const kernel::Step& step, const kernel::Program& p) {
+  Item item;
+  item.name = step.name;
+  if (step.kind == kernel::Step::Kind::kCopyDone) {
+    item.kind = Item::Kind::kCopyDone;
+    for (const kernel::Step& s : p.steps) {
+      if (s.kind == kernel::Step::Kind::kCopyStart && s.copy == step.copy) {
+        item.operands = {s.name};
+        break;
+      }
+    }
+    return item;
+  }
+  for (int b : step.operands) item.operands.push_back(p.buffers[b].name);
+  if (step.kind == kernel::Step::Kind::kCopyStart) {
+    item.kind = Item::Kind::kCopyStart;
+    item.cross_program = step.cross_program;
+    return item;
+  }
+  item.kind = Item::Kind::kCall;
+  item.name = p.kernels[step.kernel].name;
+  if (step.name != item.name) item.as = step.name;
+  return item;
+}
+
+kernel_text::Program ProgramSyntax(const kernel::Program& p) {
+  kernel_text::Program s;
+  s.name = p.name;
+  for (const kernel::Buffer& b : p.buffers) s.items.push_back(BufferSyntax(b));
+  for (const kernel::Port& port : p.inputs) s.items.push_back(PortSyntax(port, true, p));
+  for (const kernel::Port& port : p.outputs) s.items.push_back(PortSyntax(port, false, p));
+  for (const kernel::Step& step : p.steps) s.items.push_back(StepSyntax(step, p));
+  return s;
+}
+
+}  // namespace
+
+std::string PrintKernel(const kernel::Kernel& kernel) {
+  return kernel_text::PrintSyntax(KernelSyntax(kernel));
+}
+
+std::string PrintKernels(const kernel::Program& program) {
+  kernel_text::File file;
+  for (const kernel::Kernel& k : program.kernels) file.kernels.push_back(KernelSyntax(k));
+  kernel_text::File with_program;
+  with_program.programs.push_back(ProgramSyntax(program));
+  const std::string text = PrintSyntax(with_program);
+  if (program.kernels.size() == 1) {  // the program that the kernel implies is not written
+    kernel::Program implied;
+    implied.kernels.push_back(program.kernels[0]);
+    kernel_text::ImplyProgram(&implied);
+    kernel_text::File plain;
+    plain.programs.push_back(ProgramSyntax(implied));
+    if (PrintSyntax(plain) == text) return PrintSyntax(file);
+  }
+  file.programs = std::move(with_program.programs);
+  return PrintSyntax(file);
+}
+
+}  // namespace tpuc

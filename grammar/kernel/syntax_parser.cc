@@ -1,0 +1,663 @@
+// Parser of .tk text to syntax trees: recursive descent over kernel.ebnf, one function a rule.
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "grammar/kernel/lexer.h"
+#include "grammar/kernel/syntax.h"
+
+namespace tpuc::kernel_text {
+namespace {
+
+constexpr int kMaxNesting = 100;  // of blocks, parentheses and brackets
+
+class Parser {
+ public:
+  Parser(std::shared_ptr<const Source> source, DiagSink* diags)
+      : source_(source), diags_(diags), tokens_(Tokenize(source, diags)) {}
+
+  std::unique_ptr<File> ParseFile();
+
+ private:
+  using Kind = Token::Kind;
+
+  const Token& Peek(size_t ahead = 0) const {
+    return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
+  }
+  const Token& Next() {
+    const Token& t = Peek();
+    if (at_ + 1 < tokens_.size()) ++at_;
+    return t;
+  }
+  bool Is(absl::string_view punct_or_word) const {
+    const Token& t = Peek();
+    return (t.kind == Kind::kPunct || t.kind == Kind::kName) && t.text == punct_or_word;
+  }
+  bool Take(absl::string_view text) {
+    if (!Is(text)) return false;
+    Next();
+    return true;
+  }
+  void Fail(std::string message) {
+    if (!failed_) diags_->Add(DiagCode::kSyntax, source_, Peek().loc, std::move(message));
+    failed_ = true;
+  }
+  std::string Found() const {
+    const Token& t = Peek();
+    if (t.kind == Kind::kEnd) return "the end of the file";
+    return t.kind == Kind::kString ? Quote(t.text) : absl::StrCat("'", t.text, "'");
+  }
+  bool Expect(absl::string_view text) {
+    if (failed_) return false;
+    if (Take(text)) return true;
+    Fail(absl::StrCat("expected '", text, "', found ", Found()));
+    return false;
+  }
+  std::string Name(absl::string_view what) {
+    if (failed_) return "";
+    if (Peek().kind != Kind::kName) {
+      Fail(absl::StrCat("expected ", what, ", found ", Found()));
+      return "";
+    }
+    return Next().text;
+  }
+  std::string Definition(absl::string_view what) {  // a name that is not a word of the language
+    if (IsReserved(Peek().text) && Peek().kind == Kind::kName) {
+      Fail(absl::StrCat("'", Peek().text, "' is a word of the language and cannot name ", what));
+      return "";
+    }
+    return Name(what);
+  }
+  std::string Id(absl::string_view what) {
+    if (!failed_ && Peek().kind == Kind::kString) return Next().text;
+    return Name(what);
+  }
+  std::string Integer() {
+    if (failed_) return "";
+    if (Peek().kind != Kind::kInteger) {
+      Fail(absl::StrCat("expected an integer, found ", Found()));
+      return "";
+    }
+    return Next().text;
+  }
+  // After an error: behind the next ';', or at a brace, so that the next statement is read.
+  void Recover() {
+    failed_ = false;
+    any_failed_ = true;
+    while (Peek().kind != Kind::kEnd && !Is("}") && !Is("{")) {
+      if (Take(";")) return;
+      Next();
+    }
+    if (Is("{")) SkipBraces();
+  }
+  void SkipBraces() {
+    int depth = 0;
+    do {
+      if (Is("{")) ++depth;
+      if (Is("}")) --depth;
+      Next();
+    } while (depth > 0 && Peek().kind != Kind::kEnd);
+  }
+
+  Expr Make(Expr::Kind kind, Loc loc, std::string text, std::vector<Expr> args);
+  Expr Or() { return Chain(0); }
+  Expr Chain(int level);
+  Expr Unary();
+  Expr Postfix();
+  Expr Primary();
+  Expr Call(Token callee);
+  Expr Value();
+  Expr Range();
+  void Ranges(absl::string_view close, std::vector<Expr>* out);
+  Array ParseArray();
+
+  void KernelDecl(File* file);
+  void ParamDecl(Kernel* k);
+  void GridDecl(Kernel* k);
+  void OperandDecl(Kernel* k);
+  void ScratchDecl(Kernel* k);
+  void ParseStatement(std::vector<Statement>* out);
+  void ParseBlock(std::vector<Statement>* out);
+  void ProgramDecl(File* file);
+  void ParseItem(Program* p);
+  void ParseBuffer(Item* item);
+  void ParseLiteral(LiteralText* literal);
+  void ParseRows(LiteralText* literal);
+  std::string Scalar();
+
+  std::shared_ptr<const Source> source_;
+  DiagSink* diags_;
+  std::vector<Token> tokens_;
+  size_t at_ = 0;
+  int depth_ = 0;
+  bool failed_ = false, any_failed_ = false;
+};
+
+Expr Parser::Make(Expr::Kind kind, Loc loc, std::string text, std::vector<Expr> args) {
+  Expr e;
+  e.kind = kind;
+  e.loc = loc;
+  e.text = std::move(text);
+  for (const Expr& a : args) e.depth = std::max(e.depth, a.depth + 1);
+  if (e.depth > Expr::kMaxDepth) {
+    Fail("expression nested too deeply: give parts of it names");
+    return Expr();
+  }
+  e.args = std::move(args);
+  return e;
+}
+
+// Binary operators by falling looseness; the relations do not chain.
+struct Level {
+  std::vector<absl::string_view> ops;
+  bool chains;
+};
+const std::vector<Level>& Levels() {
+  static const auto* levels = new std::vector<Level>{
+      {{"|"}, true},
+      {{"^"}, true},
+      {{"&"}, true},
+      {{"==", "!=", "<", "<=", ">", ">="}, false},
+      {{"+", "-"}, true},
+      {{"*", "/", "%"}, true},
+  };
+  return *levels;
+}
+
+Expr Parser::Chain(int level) {
+  if (level == static_cast<int>(Levels().size())) return Unary();
+  Expr left = Chain(level + 1);
+  while (!failed_ && Peek().kind == Kind::kPunct) {
+    const std::string op = Peek().text;
+    const auto& ops = Levels()[level].ops;
+    if (std::find(ops.begin(), ops.end(), op) == ops.end()) break;
+    const Loc loc = Next().loc;
+    Expr right = Chain(level + 1);
+    std::vector<Expr> args;
+    args.push_back(std::move(left));
+    args.push_back(std::move(right));
+    left = Make(Expr::Kind::kBinary, loc, op, std::move(args));
+    if (!Levels()[level].chains) break;
+  }
+  return left;
+}
+
+Expr Parser::Unary() {
+  if (Is("-") || Is("!")) {
+    const Token op = Next();
+    std::vector<Expr> args;
+    args.push_back(Postfix());
+    return Make(Expr::Kind::kUnary, op.loc, op.text, std::move(args));
+  }
+  return Postfix();
+}
+
+Expr Parser::Postfix() {
+  Expr e = Primary();
+  while (!failed_) {
+    const Loc loc = Peek().loc;
+    std::vector<Expr> args;
+    if (Take("^T")) {
+      args.push_back(std::move(e));
+      e = Make(Expr::Kind::kTranspose, loc, "", std::move(args));
+    } else if (Take("[")) {
+      args.push_back(std::move(e));
+      Ranges("]", &args);
+      if (args.size() == 1) Fail("expected a range such as ':' between brackets");
+      const Loc base = args[0].loc;
+      e = Make(Expr::Kind::kIndex, base, "", std::move(args));
+    } else {
+      break;
+    }
+  }
+  return e;
+}
+
+Expr Parser::Primary() {
+  if (failed_) return Expr();
+  const Token t = Peek();
+  switch (t.kind) {
+    case Kind::kInteger:
+      Next();
+      return Make(Expr::Kind::kInteger, t.loc, t.text, {});
+    case Kind::kNumber:
+      Next();
+      return Make(Expr::Kind::kNumber, t.loc, t.text, {});
+    case Kind::kName:
+      Next();
+      if (Is("(")) return Call(t);
+      return Make(Expr::Kind::kName, t.loc, t.text, {});
+    default:
+      break;
+  }
+  if (Take("(")) {
+    if (++depth_ > kMaxNesting) Fail("parentheses nested too deeply");
+    Expr e = Or();
+    --depth_;
+    Expect(")");
+    return e;
+  }
+  Fail(absl::StrCat("expected a value, found ", Found()));
+  return Expr();
+}
+
+Expr Parser::Call(Token callee) {
+  Next();  // (
+  if (++depth_ > kMaxNesting) Fail("calls nested too deeply");
+  std::vector<Expr> args;
+  while (!failed_ && !Is(")")) {
+    if (!args.empty() && !Expect(",")) break;
+    if (Peek().kind == Kind::kName && Peek(1).kind == Kind::kPunct && Peek(1).text == "=") {
+      const Token name = Next();
+      Next();
+      std::vector<Expr> value;
+      value.push_back(Value());
+      args.push_back(Make(Expr::Kind::kNamed, name.loc, name.text, std::move(value)));
+    } else {
+      args.push_back(Value());
+    }
+  }
+  --depth_;
+  Expect(")");
+  return Make(Expr::Kind::kCall, callee.loc, callee.text, std::move(args));
+}
+
+Expr Parser::Value() {
+  const Token t = Peek();
+  if (t.kind == Kind::kString) {
+    Next();
+    return Make(Expr::Kind::kString, t.loc, t.text, {});
+  }
+  std::vector<Expr> args;
+  if (Take("[")) {
+    Ranges("]", &args);
+    return Make(Expr::Kind::kList, t.loc, "", std::move(args));
+  }
+  if (Take("{")) {
+    while (!failed_ && !Is("}")) {
+      if (!args.empty() && !Expect(",")) break;
+      args.push_back(Or());
+    }
+    Expect("}");
+    return Make(Expr::Kind::kSet, t.loc, "", std::move(args));
+  }
+  return Or();
+}
+
+Expr Parser::Range() {
+  const Loc loc = Peek().loc;
+  std::vector<Expr> parts;
+  if (!Is(":")) {
+    parts.push_back(Or());
+    if (!Is(":")) return std::move(parts[0]);
+  } else {
+    parts.emplace_back();
+  }
+  Next();  // :
+  if (parts[0].kind != Expr::Kind::kEmpty && Take("+")) {
+    parts.push_back(Or());
+    return Make(Expr::Kind::kRange, loc, ":+", std::move(parts));
+  }
+  const auto ends = [&] { return Is(",") || Is("]") || Is(":"); };
+  parts.push_back(ends() ? Expr() : Or());
+  parts.push_back(Take(":") ? Or() : Expr());
+  return Make(Expr::Kind::kRange, loc, ":", std::move(parts));
+}
+
+// Reads up to `close`, which is taken.
+void Parser::Ranges(absl::string_view close, std::vector<Expr>* out) {
+  if (++depth_ > kMaxNesting) Fail("brackets nested too deeply");
+  for (bool first = true; !failed_ && !Is(close); first = false) {
+    if (!first && !Expect(",")) break;
+    out->push_back(Range());
+  }
+  --depth_;
+  Expect(close);
+}
+
+Array Parser::ParseArray() {
+  Array a;
+  a.loc = Peek().loc;
+  a.type = Name("an element type");
+  if (!Expect("[")) return a;
+  while (!failed_ && !Is("]")) {
+    if (!a.dims.empty() && !Expect(",")) break;
+    a.dims.push_back(Or());
+  }
+  Expect("]");
+  if (failed_ || !Is("{")) return a;
+  // The layout is kept as text: blanks are dropped.
+  while (Peek().kind != Kind::kEnd) {
+    const bool last = Is("}");
+    a.layout += Next().text;
+    if (last) return a;
+  }
+  Fail("layout without an end");
+  return a;
+}
+
+void Parser::ParamDecl(Kernel* k) {
+  do {
+    Parameter p;
+    p.loc = Peek().loc;
+    p.name = Definition("a parameter");
+    Expect("=");
+    p.value = Or();
+    k->parameters.push_back(std::move(p));
+  } while (!failed_ && Take(","));
+  Expect(";");
+}
+
+void Parser::GridDecl(Kernel* k) {
+  do {
+    Axis a;
+    a.loc = Peek().loc;
+    a.name = Definition("a grid axis");
+    Expect(":");
+    a.size = Or();
+    if (Take("parallel")) {
+      a.parallel = true;
+    } else {
+      Take("arbitrary");
+    }
+    k->grid.push_back(std::move(a));
+  } while (!failed_ && Take(","));
+  Expect(";");
+}
+
+void Parser::OperandDecl(Kernel* k) {
+  Operand o;
+  o.role = Next().text;
+  o.loc = Peek().loc;
+  o.name = Definition("an operand");
+  Expect(":");
+  o.array = ParseArray();
+  if (!failed_ && Take("block")) {
+    o.has_block = true;
+    if (Expect("[")) {
+      while (!failed_ && !Is("]")) {
+        if (!o.block.empty() && !Expect(",")) break;
+        o.block.push_back(Or());
+      }
+      Expect("]");
+    }
+  }
+  if (!failed_ && Take("at")) {
+    o.has_at = true;
+    if (Expect("(")) {
+      while (!failed_ && !Is(")")) {
+        if (!o.at.empty() && !Expect(",")) break;
+        o.at.push_back(Or());
+      }
+      Expect(")");
+    }
+  }
+  if (!failed_ && Take("buffers")) o.buffers = Integer();
+  if (!failed_ && Take("alias")) o.alias = Name("an input");
+  Expect(";");
+  k->operands.push_back(std::move(o));
+}
+
+void Parser::ScratchDecl(Kernel* k) {
+  Next();
+  do {
+    Operand o;
+    o.role = "scratch";
+    o.loc = Peek().loc;
+    o.name = Definition("a scratch buffer");
+    Expect(":");
+    o.array = ParseArray();
+    k->operands.push_back(std::move(o));
+  } while (!failed_ && Take(","));
+  Expect(";");
+}
+
+void Parser::ParseBlock(std::vector<Statement>* out) {
+  if (!Expect("{")) return;
+  if (++depth_ > kMaxNesting) Fail("blocks nested too deeply");
+  while (!failed_ && !Is("}") && Peek().kind != Kind::kEnd) {
+    ParseStatement(out);
+    if (failed_ && depth_ <= kMaxNesting) Recover();
+  }
+  --depth_;
+  Expect("}");
+}
+
+void Parser::ParseStatement(std::vector<Statement>* out) {
+  Statement s;
+  s.loc = Peek().loc;
+  if (Take("when")) {
+    s.kind = Statement::Kind::kWhen;
+    s.value = Or();
+    s.blocks.emplace_back();
+    ParseBlock(&s.blocks.back());
+    if (!failed_ && Take("else")) {
+      s.blocks.emplace_back();
+      ParseBlock(&s.blocks.back());
+    }
+  } else if (Take("for")) {
+    s.kind = Statement::Kind::kFor;
+    s.name = Definition("a loop counter");
+    Expect("in");
+    s.value = Or();
+    Expect("..");
+    s.limit = Or();
+    s.blocks.emplace_back();
+    ParseBlock(&s.blocks.back());
+  } else if (Take("assert")) {
+    s.kind = Statement::Kind::kAssert;
+    s.value = Or();
+    if (!failed_ && Peek().kind != Kind::kString) {
+      Fail(absl::StrCat("expected a message in quotes, found ", Found()));
+    } else if (!failed_) {
+      s.message = Next().text;
+    }
+    Expect(";");
+  } else {
+    const Token name = Peek();
+    s.name = Definition("a value");
+    if (failed_) return;
+    if (Is("[")) {
+      s.kind = Statement::Kind::kStore;
+      std::vector<Expr> args;
+      args.push_back(Make(Expr::Kind::kName, name.loc, name.text, {}));
+      Next();
+      Ranges("]", &args);
+      if (args.size() == 1) Fail("expected a range such as ':' between brackets");
+      s.target = Make(Expr::Kind::kIndex, name.loc, "", std::move(args));
+      for (const char* op : {"=", "+=", "-=", "*=", "/="}) {
+        if (Is(op)) s.op = op;
+      }
+      Expect(s.op);
+    } else if (!Expect("=")) {
+      return;
+    }
+    s.value = Or();
+    Expect(";");
+  }
+  if (!failed_) out->push_back(std::move(s));
+}
+
+void Parser::KernelDecl(File* file) {
+  Next();
+  Kernel k;
+  k.loc = Peek().loc;
+  k.name = Id("the kernel's name");
+  if (!Expect("{")) return;
+  // Declarations stand before statements: parameters and grid, operands, body.
+  int stage = 0;
+  while (!Is("}") && Peek().kind != Kind::kEnd) {
+    const bool head = Is("param") || Is("grid");
+    const bool operand = Is("in") || Is("out") || Is("scratch");
+    if ((head && stage > 0) || (operand && stage > 1)) {
+      Fail(absl::StrCat(Found(), head ? " must stand before operands and statements"
+                                      : " must stand before statements"));
+    } else if (Take("param")) {
+      ParamDecl(&k);
+    } else if (Take("grid")) {
+      GridDecl(&k);
+    } else if (operand) {
+      stage = 1;
+      if (Is("scratch")) {
+        ScratchDecl(&k);
+      } else {
+        OperandDecl(&k);
+      }
+    } else {
+      if (!Is("assert")) stage = 2;
+      ParseStatement(&k.statements);
+    }
+    if (failed_) Recover();
+  }
+  Expect("}");
+  file->kernels.push_back(std::move(k));
+}
+
+std::string Parser::Scalar() {
+  std::string sign = Take("-") ? "-" : "";
+  const Token& t = Peek();
+  const bool word = t.kind == Kind::kName && (t.text == "inf" || t.text == "nan" ||
+                                              t.text == "true" || t.text == "false");
+  if (t.kind != Kind::kInteger && t.kind != Kind::kNumber && !word) {
+    Fail(absl::StrCat("expected a number, found ", Found()));
+    return "";
+  }
+  return sign + Next().text;
+}
+
+void Parser::ParseRows(LiteralText* literal) {
+  if (!Expect("{")) return;
+  if (++depth_ > kMaxNesting) Fail("rows nested too deeply");
+  literal->shape += '{';
+  for (bool first = true; !failed_ && !Is("}"); first = false) {
+    if (!first && !Expect(",")) break;
+    if (Is("{")) {
+      ParseRows(literal);
+    } else {
+      literal->shape += '.';
+      literal->values.push_back(Scalar());
+    }
+  }
+  literal->shape += '}';
+  --depth_;
+  Expect("}");
+}
+
+void Parser::ParseLiteral(LiteralText* literal) {
+  if (Take("elided")) {
+    literal->kind = LiteralText::Kind::kElided;
+  } else if (Is("{")) {
+    literal->kind = LiteralText::Kind::kRows;
+    ParseRows(literal);
+  } else {
+    literal->kind = Take("splat") ? LiteralText::Kind::kSplat : LiteralText::Kind::kScalar;
+    literal->values.push_back(Scalar());
+  }
+}
+
+void Parser::ParseBuffer(Item* item) {
+  item->name = Id("a buffer");
+  Expect(":");
+  item->has_array = true;
+  item->array = ParseArray();
+  if (!failed_ && Take("offset")) item->offset = Integer();
+  if (!failed_ && Take("bytes")) item->bytes = Integer();
+  if (!failed_ && Take("live")) {
+    item->from = Integer();
+    Expect("..");
+    item->to = Integer();
+  }
+  if (!failed_ && Take("=")) ParseLiteral(&item->literal);
+}
+
+void Parser::ParseItem(Program* p) {
+  Item item;
+  item.loc = Peek().loc;
+  if (Take("buffer")) {
+    ParseBuffer(&item);
+  } else if (Is("input") || Is("output")) {
+    item.kind = Next().text == "input" ? Item::Kind::kInput : Item::Kind::kOutput;
+    item.name = Id("a port");
+    if (!failed_ && Take(":")) {
+      item.has_array = true;
+      item.array = ParseArray();
+    }
+    if (!failed_ && Take("in")) {
+      item.in = Id("a buffer");
+    } else if (!failed_ && Take("none")) {
+      item.none = true;
+    }
+  } else if (Take("copy_start")) {
+    item.kind = Item::Kind::kCopyStart;
+    item.name = Id("a copy");
+    Expect(":");
+    item.operands.push_back(Id("a buffer"));
+    Expect("->");
+    item.operands.push_back(Id("a buffer"));
+    item.cross_program = !failed_ && Take("cross_program");
+  } else if (Take("copy_done")) {
+    item.kind = Item::Kind::kCopyDone;
+    item.name = Id("a copy");
+    Expect(":");
+    item.operands.push_back(Id("a copy-start"));
+  } else if (Take("call")) {
+    item.kind = Item::Kind::kCall;
+    item.name = Id("a kernel");
+    Expect("(");
+    while (!failed_ && !Is(")")) {
+      if (!item.operands.empty() && !Expect(",")) break;
+      item.operands.push_back(Id("a buffer"));
+    }
+    Expect(")");
+    if (!failed_ && Take("as")) item.as = Id("the call's name");
+  } else {
+    Fail(absl::StrCat("expected buffer, input, output, copy_start, copy_done or call, found ", Found()));
+  }
+  Expect(";");
+  if (!failed_) p->items.push_back(std::move(item));
+}
+
+void Parser::ProgramDecl(File* file) {
+  Next();
+  Program p;
+  p.loc = Peek().loc;
+  p.name = Id("the program's name");
+  if (!Expect("{")) return;
+  while (!Is("}") && Peek().kind != Kind::kEnd) {
+    ParseItem(&p);
+    if (failed_) Recover();
+  }
+  Expect("}");
+  file->programs.push_back(std::move(p));
+}
+
+std::unique_ptr<File> Parser::ParseFile() {
+  auto file = std::make_unique<File>();
+  const int before = diags_->errors();
+  while (Peek().kind != Kind::kEnd) {
+    if (Is("kernel")) {
+      KernelDecl(file.get());
+    } else if (Is("program")) {
+      ProgramDecl(file.get());
+    } else {
+      Fail(absl::StrCat("expected 'kernel' or 'program', found ", Found()));
+    }
+    if (failed_) {
+      failed_ = false;
+      any_failed_ = true;
+      while (Peek().kind != Kind::kEnd && !Is("kernel") && !Is("program")) Next();
+    }
+  }
+  if (any_failed_ || diags_->errors() > before) return nullptr;
+  return file;
+}
+
+}  // namespace
+
+std::unique_ptr<File> ParseSyntax(std::shared_ptr<const Source> source, DiagSink* diags) {
+  return Parser(std::move(source), diags).ParseFile();
+}
+
+}  // namespace tpuc::kernel_text
