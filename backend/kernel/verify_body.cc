@@ -1,0 +1,214 @@
+// Bodies (verify_body.h): a walk in program order that knows which values are computed and visible.
+#include "backend/kernel/verify_body.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "backend/kernel/node_shape.h"
+#include "backend/kernel/scalar_facts.h"
+
+namespace tpuc::kernel {
+namespace {
+
+class BodyVerifier {
+ public:
+  BodyVerifier(const Kernel& k, std::shared_ptr<const Source> source, DiagSink* diags)
+      : k_(k), source_(std::move(source)), diags_(diags), visible_(k.nodes.size(), false),
+        placed_(k.nodes.size(), false) {}
+
+  bool Run() {
+    VerifyRegion(k_.body);
+    return ok_;
+  }
+
+ private:
+  void Error(DiagCode code, const Node& n, std::string message, std::string hint = "") {
+    ok_ = false;
+    std::string where = n.hlo.empty() ? n.name : n.hlo;
+    Diag& d = diags_->Add(code, n.loc.line > 0 ? source_ : nullptr, n.loc,
+                          absl::StrCat("kernel ", k_.name, ": ", std::move(message)));
+    if (!where.empty()) d.notes.push_back({n.loc, absl::StrCat("in the statement of ", where)});
+    d.hint = std::move(hint);
+  }
+  void VerifyRegion(const Region& region);
+  bool VerifyOperands(const Node& n);
+  void VerifyNode(const Node& n);
+  void VerifySlices(const Node& n);
+  void VerifyStart(const Node& n, size_t d, const Shape& block);
+  void VerifyControl(NodeId id, const Node& n);
+
+  const Kernel& k_;
+  std::shared_ptr<const Source> source_;
+  DiagSink* diags_;
+  std::vector<bool> visible_, placed_;
+  std::vector<NodeId> loops_;
+  bool ok_ = true;
+};
+
+void BodyVerifier::VerifyRegion(const Region& region) {
+  std::vector<NodeId> defined;
+  for (NodeId id : region.nodes) {
+    if (id < 0 || id >= static_cast<NodeId>(k_.nodes.size()) || placed_[id]) {
+      Error(DiagCode::kKernelBody, Node(), absl::StrCat("node ", id, " does not exist or stands twice"));
+      return;
+    }
+    placed_[id] = true;
+    const Node& n = k_.nodes[id];
+    if (!VerifyOperands(n)) continue;
+    if (n.kind == Node::Kind::kWhen || n.kind == Node::Kind::kFor) {
+      VerifyControl(id, n);
+    } else {
+      VerifyNode(n);
+    }
+    visible_[id] = true;
+    defined.push_back(id);
+  }
+  for (NodeId id : defined) visible_[id] = false;
+}
+
+bool BodyVerifier::VerifyOperands(const Node& n) {
+  std::vector<NodeId> used = n.operands;
+  for (const Slice& s : n.slices) {
+    if (s.start_node >= 0) used.push_back(s.start_node);
+  }
+  for (NodeId o : used) {
+    if (o >= 0 && o < static_cast<NodeId>(k_.nodes.size()) && visible_[o]) continue;
+    Error(DiagCode::kKernelBody, n, absl::StrCat("value ", o, " is used where it is not computed yet"),
+          "values of a when or for are not seen outside: use scratch");
+    return false;
+  }
+  const bool one = n.kind == Node::Kind::kStore || n.kind == Node::Kind::kWhen;
+  if (n.kind != Node::Kind::kHlo && n.operands.size() != (one ? 1 : 0)) {
+    Error(DiagCode::kKernelBody, n, "a statement with the wrong number of operands");
+    return false;
+  }
+  const bool needs_axis = n.kind == Node::Kind::kAxis || n.kind == Node::Kind::kNumAxis;
+  const bool bad_axis = needs_axis && (n.axis < 0 || n.axis >= static_cast<int>(k_.grid.size()));
+  const bool bad_loop = n.kind == Node::Kind::kLoopIndex &&
+                        (n.axis < 0 || n.axis >= static_cast<int>(loops_.size()));
+  const bool memory = n.kind == Node::Kind::kLoad || n.kind == Node::Kind::kStore;
+  const bool bad_ref = memory && (n.ref < 0 || n.ref >= static_cast<int>(k_.refs.size()));
+  if (bad_axis || bad_loop || bad_ref) {
+    Error(DiagCode::kKernelBody, n, bad_ref ? "no such operand" : "no such grid axis or loop");
+    return false;
+  }
+  return true;
+}
+
+void BodyVerifier::VerifyControl(NodeId id, const Node& n) {
+  if (n.kind == Node::Kind::kWhen) {
+    const Shape& condition = k_.nodes[n.operands[0]].shape;
+    if (!condition.IsScalar() || condition.type != Type::kPred || n.regions.empty() ||
+        n.regions.size() > 2) {
+      Error(DiagCode::kKernelShape, n,
+            absl::StrCat("condition of type ", ToString(condition, false), ", not pred[]"));
+    }
+    for (const Region& r : n.regions) VerifyRegion(r);
+    return;
+  }
+  if (n.regions.size() != 1) {
+    return Error(DiagCode::kKernelBody, n, "a for statement has one body");
+  }
+  loops_.push_back(id);
+  VerifyRegion(n.regions[0]);
+  loops_.pop_back();
+}
+
+void BodyVerifier::VerifyNode(const Node& n) {
+  switch (n.kind) {
+    case Node::Kind::kHlo: {
+      Shape shape;
+      std::string error;
+      if (!InferNodeShape(k_, n, &shape, &error)) {
+        return Error(DiagCode::kKernelShape, n, std::move(error));
+      }
+      if (!Compatible(shape, n.shape)) {
+        Error(DiagCode::kKernelShape, n,
+              absl::StrCat(std::string(OpName(n.op)), " has shape ", ToString(shape, false), ", not ",
+                           ToString(n.shape, false)));
+      }
+      return;
+    }
+    case Node::Kind::kLoad:
+    case Node::Kind::kStore:
+      return VerifySlices(n);
+    default:
+      if (!n.shape.IsScalar() || n.shape.type != Type::kS32) {
+        Error(DiagCode::kKernelShape, n, "a grid or loop index is an s32 scalar");
+      }
+      return;
+  }
+}
+
+void BodyVerifier::VerifySlices(const Node& n) {
+  const Ref& ref = k_.refs[n.ref];
+  const Shape block = ref.BlockShape();
+  const Shape& value = n.kind == Node::Kind::kLoad ? n.shape : k_.nodes[n.operands[0]].shape;
+  const char* what = n.kind == Node::Kind::kLoad ? "load from " : "store to ";
+  if (n.kind == Node::Kind::kStore && ref.role == Ref::Role::kIn) {
+    return Error(DiagCode::kKernelBody, n, absl::StrCat(ref.name, " is an input: inputs are read only"));
+  }
+  if (n.slices.size() != block.dims.size()) {
+    return Error(DiagCode::kKernelSlice, n,
+                 absl::StrCat(what, ref.name, ": ", n.slices.size(), " ranges for ",
+                              ToString(block, false)));
+  }
+  Shape slice = Shape::Array(block.type, {});
+  for (const Slice& s : n.slices) slice.dims.push_back(s.size);
+  if (!Compatible(slice, value)) {
+    return Error(DiagCode::kKernelShape, n,
+                 absl::StrCat(what, ref.name, ": slice ", ToString(slice, false), ", value ",
+                              ToString(value, false)));
+  }
+  for (size_t d = 0; d < n.slices.size(); ++d) {
+    const Slice& s = n.slices[d];
+    if (s.start_node >= 0) {
+      VerifyStart(n, d, block);
+    } else if (s.start < 0 || s.size < 0 || s.start > block.dims[d] - s.size) {
+      Error(DiagCode::kKernelSlice, n,
+            absl::StrCat(what, ref.name, ": [", s.start, ":", s.start + s.size, "] of dimension ", d,
+                         " (", block.dims[d], " elements)"));
+    }
+  }
+}
+
+// A start computed at run time: an s32 scalar, within the block as far as known, and in the last two
+// dimensions a multiple of the tile that can be seen (PS-6.4).
+void BodyVerifier::VerifyStart(const Node& n, size_t d, const Shape& block) {
+  const Ref& ref = k_.refs[n.ref];
+  const Slice& s = n.slices[d];
+  const Shape& start = k_.nodes[s.start_node].shape;
+  if (!start.IsScalar() || start.type != Type::kS32) {
+    return Error(DiagCode::kKernelShape, n,
+                 absl::StrCat("start of a slice of ", ref.name, " is ", ToString(start, false),
+                              ", not s32[]"));
+  }
+  const ScalarFacts facts = FactsOf(k_, s.start_node, loops_);
+  if (s.size > block.dims[d] ||
+      (facts.bounded && (facts.least < 0 || facts.most > block.dims[d] - s.size))) {
+    return Error(DiagCode::kKernelSlice, n,
+                 absl::StrCat("slice of dimension ", d, " of ", ref.name, ": starts from ", facts.least,
+                              " to ", facts.most, ", ", s.size, " elements, leave the block of ",
+                              block.dims[d]));
+  }
+  const int rank = block.rank();
+  const int from_last = rank - 1 - static_cast<int>(d);
+  if (from_last > 1) return;
+  const int64_t packing = std::max(1, 32 / std::max(8, BitsOf(block.type)));
+  const int64_t tile = from_last == 1 ? 8 : rank == 1 ? 128 * packing : 128;
+  if (facts.divisor % tile == 0) return;
+  Error(DiagCode::kAlignment, n,
+        absl::StrCat("cannot show that the start in dimension ", d, " of ", ref.name,
+                     " is a multiple of ", tile, ": it is known to be one of ", facts.divisor),
+        absl::StrCat("make the multiple visible: j * ", tile));
+}
+
+}  // namespace
+
+bool VerifyBody(const Kernel& kernel, std::shared_ptr<const Source> source, DiagSink* diags) {
+  return BodyVerifier(kernel, std::move(source), diags).Run();
+}
+
+}  // namespace tpuc::kernel

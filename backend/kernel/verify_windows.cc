@@ -1,0 +1,232 @@
+// Windows (verify_windows.h). Index maps are tried at every grid point, or, on large grids, on a grid
+// whose axes are cut to their first and last points: index maps are sums and quotients of indices,
+// whose extremes and order of visits the cut grid shows.
+#include "backend/kernel/verify_windows.h"
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "backend/kernel/expr.h"
+
+namespace tpuc::kernel {
+namespace {
+
+constexpr int64_t kMaxPoints = 1 << 18;
+
+class WindowVerifier {
+ public:
+  WindowVerifier(const Kernel& k, std::shared_ptr<const Source> source, DiagSink* diags)
+      : k_(k), source_(std::move(source)), diags_(diags) {}
+
+  bool Run() {
+    for (size_t r = 0; r < k_.refs.size(); ++r) {
+      const Ref& ref = k_.refs[r];
+      const size_t rank = ref.shape.dims.size();
+      const bool scratch = ref.role == Ref::Role::kScratch;
+      if (ref.block.size() != rank || (!scratch && ref.index.size() != rank)) {
+        Error(DiagCode::kBlockShape, ref,
+              absl::StrCat("block and index map do not name the ", rank, " dimensions"));
+        continue;
+      }
+      if (scratch || !BlockShapeAllowed(ref) || !IndexInRange(ref)) continue;
+      if (ref.role == Ref::Role::kOut) VerifyOutput(static_cast<int>(r));
+    }
+    return ok_;
+  }
+
+ private:
+  void Error(DiagCode code, const Ref& ref, std::string message, std::string hint = "") {
+    ok_ = false;
+    diags_->Add(code, ref.loc.line > 0 ? source_ : nullptr, ref.loc,
+                absl::StrCat("kernel ", k_.name, ", operand ", ref.name, ": ", std::move(message)))
+        .hint = std::move(hint);
+  }
+  bool BlockShapeAllowed(const Ref& ref);
+  bool DimAllowed(const Ref& ref, int64_t d, int64_t multiple);
+  bool IndexInRange(const Ref& ref);
+  void VerifyOutput(int r);
+  std::string PointText(const std::vector<int64_t>& point) const {
+    std::string text;
+    for (size_t a = 0; a < point.size(); ++a) {
+      absl::StrAppend(&text, a > 0 ? ", " : "", k_.grid[a].name, "=", point[a]);
+    }
+    return text.empty() ? "the only grid point" : text;
+  }
+  // Calls visit(point, block indices) in grid order until it returns false.
+  void ForEachPoint(const Ref& ref,
+                    const std::function<bool(const std::vector<int64_t>&,
+                                             const std::optional<std::vector<int64_t>>&)>& visit);
+  bool Complete() const { return k_.GridSteps() <= kMaxPoints; }
+
+  const Kernel& k_;
+  std::shared_ptr<const Source> source_;
+  DiagSink* diags_;
+  bool ok_ = true;
+};
+
+// The multiples below and above, and the whole dimension.
+std::string Nearest(int64_t value, int64_t multiple, int64_t dim) {
+  std::vector<int64_t> allowed;
+  if (value / multiple > 0) allowed.push_back(value / multiple * multiple);
+  const int64_t above = (value / multiple + 1) * multiple;
+  if (above < dim) allowed.push_back(above);
+  allowed.push_back(dim);
+  return absl::StrCat("nearest allowed: ", absl::StrJoin(allowed, ", "));
+}
+
+bool WindowVerifier::DimAllowed(const Ref& ref, int64_t d, int64_t multiple) {
+  const int64_t block = ref.block[d], dim = ref.shape.dims[d];
+  if (block == dim || block % multiple == 0) return true;
+  Error(DiagCode::kBlockShape, ref,
+        absl::StrCat("block dimension ", d, " is ", block, ": it must be a multiple of ", multiple,
+                     " or the array's ", dim, " (PS-2.6)"),
+        Nearest(block, multiple, dim));
+  return false;
+}
+
+bool WindowVerifier::BlockShapeAllowed(const Ref& ref) {
+  const int rank = ref.shape.rank();
+  for (int d = 0; d < rank; ++d) {
+    if (ref.block[d] >= 1) continue;
+    Error(DiagCode::kBlockShape, ref, absl::StrCat("block dimension ", d, " is ", ref.block[d]));
+    return false;
+  }
+  if (rank == 0) return true;
+  const Layout layout = ref.shape.layout ? *ref.shape.layout : DefaultLayout(rank);
+  if (rank >= 2) {
+    // The last two dimensions in memory are the tiled ones.
+    const bool minor = DimAllowed(ref, layout.minor_to_major[0], 128);
+    return DimAllowed(ref, layout.minor_to_major[1], 8) && minor;
+  }
+  const int64_t block = ref.block[0], dim = ref.shape.dims[0];
+  const int64_t least = 128 * std::max(1, 32 / BitsOf(ref.shape.type));
+  const bool power = (block & (block - 1)) == 0 && block >= least;
+  if (block == dim || block % 1024 == 0 || power) return true;
+  int64_t below = 0, above = least;
+  for (int64_t p = least; p < block; p *= 2) below = p;
+  while (above < block) above *= 2;
+  std::vector<int64_t> allowed;
+  if (below > 0) allowed.push_back(below);
+  if (above < dim) allowed.push_back(above);
+  allowed.push_back(dim);
+  Error(DiagCode::kBlockShape, ref,
+        absl::StrCat("block of ", block, " elements of a one-dimensional array: it must be the array's ",
+                     dim, ", a multiple of 1024, or a power of two of at least ", least, " (PS-2.6)"),
+        absl::StrCat("nearest allowed: ", absl::StrJoin(allowed, ", ")));
+  return false;
+}
+
+void WindowVerifier::ForEachPoint(
+    const Ref& ref, const std::function<bool(const std::vector<int64_t>&,
+                                             const std::optional<std::vector<int64_t>>&)>& visit) {
+  // Axes cut to {0, 1, last} where the grid is large.
+  std::vector<std::vector<int64_t>> axes;
+  for (const GridAxis& a : k_.grid) {
+    std::vector<int64_t> values;
+    const int64_t n = a.extent;
+    if (Complete() || n <= 3) {
+      for (int64_t i = 0; i < n; ++i) values.push_back(i);
+    } else {
+      values = {0, 1, n - 1};
+    }
+    if (values.empty()) return;
+    axes.push_back(std::move(values));
+  }
+  std::vector<size_t> at(axes.size(), 0);
+  std::vector<int64_t> point(axes.size());
+  while (true) {
+    for (size_t a = 0; a < axes.size(); ++a) point[a] = axes[a][at[a]];
+    std::optional<std::vector<int64_t>> index(std::in_place);
+    for (const Expr& e : ref.index) {
+      const std::optional<int64_t> i = EvaluateExpr(e, {k_.params, point, k_.grid});
+      if (!i) {
+        index.reset();
+        break;
+      }
+      index->push_back(*i);
+    }
+    if (!visit(point, index)) return;
+    size_t a = axes.size();
+    while (a > 0 && ++at[a - 1] == axes[a - 1].size()) at[--a] = 0;
+    if (a == 0) return;
+  }
+}
+
+bool WindowVerifier::IndexInRange(const Ref& ref) {
+  bool ok = true;
+  ForEachPoint(ref, [&](const std::vector<int64_t>& point,
+                        const std::optional<std::vector<int64_t>>& index) {
+    for (size_t d = 0; d < ref.block.size(); ++d) {
+      const int64_t dim = ref.shape.dims[d];
+      const int64_t blocks = (dim + ref.block[d] - 1) / ref.block[d];
+      if (index && (*index)[d] >= 0 && (*index)[d] < blocks) continue;
+      ok = false;
+      if (!index) {
+        Error(DiagCode::kIndexMap, ref, absl::StrCat("the index map has no value at ", PointText(point)));
+      } else {
+        Error(DiagCode::kIndexMap, ref,
+              absl::StrCat("block ", (*index)[d], " of dimension ", d, " at ", PointText(point),
+                           ": the array of ", dim, " elements has blocks 0 to ", blocks - 1, " of ",
+                           ref.block[d]),
+              "index maps count blocks, not elements");
+      }
+      return false;
+    }
+    return true;
+  });
+  return ok;
+}
+
+void WindowVerifier::VerifyOutput(int r) {
+  const Ref& ref = k_.refs[r];
+  const bool stored = std::any_of(k_.nodes.begin(), k_.nodes.end(), [&](const Node& n) {
+    return n.kind == Node::Kind::kStore && n.ref == r;
+  });
+  if (!stored) {
+    return Error(DiagCode::kOutputNotWritten, ref, "the body never stores to it");
+  }
+  if (k_.GridSteps() == 0) {
+    return Error(DiagCode::kOutputNotWritten, ref, "the grid has no points");
+  }
+  absl::flat_hash_set<std::vector<int64_t>> visited;
+  std::vector<int64_t> last;
+  bool first = true, consecutive = true;
+  ForEachPoint(ref, [&](const std::vector<int64_t>& point,
+                        const std::optional<std::vector<int64_t>>& index) {
+    if (!first && *index == last) return true;
+    first = false;
+    last = *index;
+    if (visited.insert(last).second) return true;
+    consecutive = false;
+    Error(DiagCode::kOutputRevisited, ref,
+          absl::StrCat("block (", absl::StrJoin(last, ", "), ") is visited again at ", PointText(point),
+                       " after other blocks (PS-3.4)"),
+          "put the grid axes that the index map does not use last");
+    return false;
+  });
+  if (!consecutive || !Complete() || ref.alias >= 0) return;
+  int64_t blocks = 1;
+  for (size_t d = 0; d < ref.block.size(); ++d) {
+    const int64_t n = (ref.shape.dims[d] + ref.block[d] - 1) / ref.block[d];
+    if (n == 0) return;
+    if (__builtin_mul_overflow(blocks, n, &blocks)) blocks = INT64_MAX;
+  }
+  const int64_t seen = static_cast<int64_t>(visited.size());
+  if (seen == blocks) return;
+  Error(DiagCode::kOutputNotWritten, ref,
+        absl::StrCat("the grid visits ", seen, " of its ", blocks, " blocks"));
+}
+
+}  // namespace
+
+bool VerifyWindows(const Kernel& kernel, std::shared_ptr<const Source> source, DiagSink* diags) {
+  return WindowVerifier(kernel, std::move(source), diags).Run();
+}
+
+}  // namespace tpuc::kernel
