@@ -624,8 +624,8 @@ std::string NumberText(const Literal& literal, int64_t index) {
   if (!IsFloat(type)) return "nan";
   const double value = ElementAsDouble(type, literal.bytes(), index);
   const std::string sign = std::signbit(value) ? "-" : "";
-  if (std::isnan(value)) return sign + "nan";
-  if (std::isinf(value)) return sign + "inf";
+  if (std::isnan(value)) return absl::StrCat(sign, "nan");
+  if (std::isinf(value)) return absl::StrCat(sign, "inf");
   if (value == 0) return sign.empty() ? "0" : "-0.0";
   char text[64];
   const auto end = type == Type::kF64

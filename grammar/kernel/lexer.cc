@@ -175,7 +175,8 @@ std::string Quote(absl::string_view text) {
     if (c == '"' || c == '\\') quoted += '\\';
     quoted += c == '\n' ? ' ' : c;
   }
-  return quoted + "\"";
+  quoted += '"';
+  return quoted;
 }
 
 }  // namespace tpuc::kernel_text

@@ -516,7 +516,7 @@ void Parser::KernelDecl(File* file) {
 }
 
 std::string Parser::Scalar() {
-  std::string sign = Take("-") ? "-" : "";
+  const absl::string_view sign = Take("-") ? "-" : "";
   const Token& t = Peek();
   const bool word = t.kind == Kind::kName && (t.text == "inf" || t.text == "nan" ||
                                               t.text == "true" || t.text == "false");
@@ -524,7 +524,7 @@ std::string Parser::Scalar() {
     Fail(absl::StrCat("expected a number, found ", Found()));
     return "";
   }
-  return sign + Next().text;
+  return absl::StrCat(sign, Next().text);
 }
 
 void Parser::ParseRows(LiteralText* literal) {
