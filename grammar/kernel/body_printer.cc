@@ -132,7 +132,7 @@ class BodyPrinter {
 
   std::string Unique(std::string wanted) {
     if (!IsName(wanted) || IsReserved(wanted)) wanted = absl::StrCat("v_", wanted);
-    if (!IsName(wanted)) wanted = "v";
+    if (!IsName(wanted)) wanted = absl::StrCat("v");
     std::string name = wanted;
     const auto is_taken = [&](const std::string& n) {
       return std::any_of(taken_.begin(), taken_.end(), [&](const auto& s) { return s.count(n) > 0; });
