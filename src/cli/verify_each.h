@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -21,7 +20,9 @@ class VerifyEach {
 
  private:
   std::vector<Literal> inputs_;
-  std::optional<Literal> expected_;
+  std::vector<Literal> expected_;  // leaves of the result
+  int64_t dots_;
+  bool ready_ = false;             // the module could be evaluated
   DiagSink* diags_;
 };
 
