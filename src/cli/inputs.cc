@@ -151,7 +151,7 @@ bool CheckMemory(const std::vector<InputPort>& ports, DiagSink* diags) {
   for (const InputPort& p : ports) need += static_cast<double>(p.shape.LiteralBytes());
   double have = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
   if (need <= have) return true;
-  diags->Add(DiagCode::kTooLarge,
+  diags->Add(DiagCode::kArraysTooLarge,
              absl::StrCat("the program's inputs need ", static_cast<int64_t>(need / 1048576),
                           " MiB, this machine has ", static_cast<int64_t>(have / 1048576), " MiB"));
   return false;
