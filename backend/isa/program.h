@@ -30,6 +30,7 @@ struct KernelInfo {
   int64_t grid_steps = 1, schedule_cycles = 0;
   int64_t spills = 0, fills = 0, temp_loads = 0, temp_stores = 0, max_live_vregs = 0;
   int64_t vmem_bytes = 0, flops = 0;
+  int64_t hbm_read_bytes = 0, hbm_written_bytes = 0;  // of one call
   std::vector<LoopInfo> loops;
 };
 

@@ -1,0 +1,149 @@
+// The table that `tpuc run --stats` prints: one screen about one run.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "backend/chip/chip.h"
+#include "backend/report/stats.h"
+
+namespace tpuc {
+namespace {
+
+constexpr size_t kMostKernels = 14, kMostBuffers = 10, kMostCopies = 6;
+
+// Cut or padded to a column's width.
+std::string Cell(absl::string_view text, size_t width) {
+  if (text.size() > width) return absl::StrCat(text.substr(0, width - 2), "..");
+  return absl::StrCat(text, std::string(width - text.size(), ' '));
+}
+
+std::string Bytes(int64_t bytes) {
+  if (bytes >= 10 << 20) return absl::StrFormat("%.1f MiB", bytes / 1048576.0);
+  if (bytes >= 1 << 10) return absl::StrFormat("%.1f KiB", bytes / 1024.0);
+  return absl::StrCat(bytes, " B");
+}
+
+std::string Count(int64_t n) {
+  std::string digits = absl::StrCat(n), out;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0 && digits[i - 1] != '-') out += ',';
+    out += digits[i];
+  }
+  return out;
+}
+
+// The largest share of the kernel's cycles: a kind of stall, or a slot that is full.
+std::string BoundBy(const KernelRun& r) {
+  if (r.cycles <= 0) return "-";
+  struct Cause {
+    const char* name;
+    int64_t cycles;
+  };
+  Cause causes[] = {{"waits for DMA", r.stalls.dma},
+                    {"operand latency", r.stalls.operand},
+                    {"busy units", r.stalls.unit},
+                    {"full queues", r.stalls.queue},
+                    {"issue", r.cycles - r.stalls.total()}};
+  const Cause* top = std::max_element(std::begin(causes), std::end(causes),
+                                      [](auto& a, auto& b) { return a.cycles < b.cycles; });
+  return absl::StrFormat("%s %d%%", top->name, 100 * top->cycles / r.cycles);
+}
+
+void AppendKernels(const isa::Program& p, const RunStats* run, size_t width, std::string* out) {
+  size_t fixed = 6 + 7 + 9 + 8 + 10 + 22, name = 26, ops = width - fixed - name;
+  absl::StrAppend(out, Cell("kernel", name), Cell("operations", ops),
+                  absl::StrFormat("%6s%7s%9s%8s%10s  %s\n", "calls", "steps", "bundles", "spills",
+                                  run ? "cycles" : "schedule", run ? "bound by" : ""));
+  std::vector<int64_t> calls = StaticCalls(p);
+  for (size_t k = 0; k < p.kernels.size(); ++k) {
+    if (k == kMostKernels) {
+      absl::StrAppend(out, "... and ", p.kernels.size() - k, " more\n");
+      return;
+    }
+    const isa::Function& f = p.kernels[k];
+    const KernelRun* r = run && k < run->kernels.size() ? &run->kernels[k] : nullptr;
+    absl::StrAppend(
+        out, Cell(f.name, name - 1), " ", Cell(absl::StrJoin(f.info.ops, " "), ops - 1), " ",
+        absl::StrFormat("%6d%7d%9d%8d%10s  %s\n", r ? r->calls : calls[k], f.info.grid_steps,
+                        f.bundles.size(), f.info.spills,
+                        Count(r ? r->cycles : f.info.schedule_cycles), r ? BoundBy(*r) : ""));
+  }
+  if (run) {
+    absl::StrAppend(out, Cell("top-level program", name + ops),
+                    absl::StrFormat("%6s%7s%9d%8s%10s  %s\n", "", "", p.tlp.bundles.size(), "",
+                                    Count(run->tlp.cycles), BoundBy(run->tlp)));
+  }
+}
+
+// One line a VMEM buffer: place, size, and when it lives as a bar over the schedule.
+void AppendVmem(const isa::Program& p, size_t width, std::string* out) {
+  std::vector<const isa::Buffer*> buffers;
+  int64_t last = 1, end = 0;
+  for (const isa::Buffer& b : p.buffers) {
+    if (b.memory != isa::Memory::kVmem) continue;
+    buffers.push_back(&b);
+    last = std::max(last, b.to + 1);
+    end = std::max(end, b.offset + b.bytes);
+  }
+  if (buffers.empty()) return;
+  std::stable_sort(buffers.begin(), buffers.end(), [](auto* a, auto* b) {
+    return a->offset != b->offset ? a->offset < b->offset : a->from < b->from;
+  });
+  absl::StrAppend(out, "\nVMEM, ", Bytes(end), " in use; lifetimes over ", last,
+                  " schedule positions\n");
+  size_t name = 34, bar = width - 2 - name - 12 - 12;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    if (i == kMostBuffers) {
+      absl::StrAppend(out, "  ... and ", buffers.size() - i, " more\n");
+      return;
+    }
+    const isa::Buffer& b = *buffers[i];
+    std::string line(bar, '.');
+    size_t from = static_cast<size_t>(std::max<int64_t>(0, b.from)) * bar / last;
+    size_t to = std::min(bar, static_cast<size_t>(std::max<int64_t>(0, b.to) + 1) * bar / last);
+    for (size_t k = std::min(from, bar); k < std::max(to, std::min(from + 1, bar)); ++k)
+      line[k] = '#';
+    absl::StrAppend(out, "  ", Cell(b.name, name - 1), " ", Cell(absl::StrCat("@", b.offset), 11),
+                    " ", Cell(Bytes(b.bytes), 11), " ", line, "\n");
+  }
+}
+
+void AppendCopies(const isa::Program& p, size_t width, std::string* out) {
+  if (p.copies.empty()) return;
+  absl::StrAppend(out, "\ncopies\n");
+  for (size_t i = 0; i < p.copies.size(); ++i) {
+    if (i == kMostCopies) {
+      absl::StrAppend(out, "  ... and ", p.copies.size() - i, " more\n");
+      return;
+    }
+    const isa::Copy& c = p.copies[i];
+    absl::StrAppend(out, "  ", Cell(c.name, 33), " ", Cell(Bytes(c.bytes), 11), " from position ",
+                    c.start, " to ", c.done, c.cross_program ? ", before the program" : "", "\n");
+  }
+}
+
+}  // namespace
+
+std::string StatsText(const isa::Program& program, const RunStats* run, const CheckResult* check,
+                      int width) {
+  size_t columns = static_cast<size_t>(std::max(width, 90));
+  std::string out = absl::StrCat(program.module, " on ", program.chip_name, ", ", program.options);
+  if (run) {
+    absl::StrAppend(&out, ": ", Count(run->cycles), " cycles, ",
+                    absl::StrFormat("%.2f", run->time_us), " us, ", Bytes(run->hbm_bytes),
+                    " through HBM");
+  }
+  out += "\n\n";
+  AppendKernels(program, run, columns, &out);
+  AppendVmem(program, columns, &out);
+  AppendCopies(program, columns, &out);
+  if (check) {
+    absl::StrAppend(&out, "\ncheck against the evaluator: ", check->ok ? "ok" : "FAILED",
+                    absl::StrFormat(", max abs error %.3g, max rel error %.3g, rms %.3g of scale\n",
+                                    check->max_abs, check->max_rel, check->rms));
+  }
+  return out;
+}
+
+}  // namespace tpuc

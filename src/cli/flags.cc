@@ -1,0 +1,100 @@
+#include "src/cli/flags.h"
+
+#include <CLI/CLI.hpp>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "src/cli/arguments.h"
+#include "src/cli/modules.h"
+#include "src/io/file.h"
+
+namespace tpuc::cli {
+
+void CompileFlags::AddTo(CLI::App* app) {
+  CompileOptions& o = options;
+  auto list = [app](const char* names, std::vector<std::string>* to, const char* text) {
+    app->add_option(names, *to, text)->delimiter(',')->allow_extra_args(false);
+  };
+  app->add_option("--chip", chip, "chip name (tpuc list chips) or .chip file");
+  list("--set", &set, "kernel parameters: a=1,b=2");
+  app->add_option("-O", o.opt_level, "0: one operation a bundle; 2 (default)")
+      ->check(CLI::IsMember({0, 2}));
+  app->add_option("--strips", o.strips, "auto, or whole: blocks as one value, spills and all")
+      ->check(CLI::IsMember({"auto", "whole"}));
+  app->add_option("--stop-after", o.stop_after, "a pass, or hlo, kernel, llo, bundles");
+  list("--print-after", &o.print_after, "passes whose result is printed, or all");
+  app->add_flag("--print-after-all", print_after_all, "the same as --print-after all");
+  app->add_flag("--print-changed", o.print_changed, "print after the passes that change something");
+  list("--disable-passes,--xla_disable_hlo_passes", &o.disable_passes, "passes to leave out");
+  app->add_flag("--verify-each", o.verify_each, "evaluate after each pass");
+  app->add_flag("--time-passes", o.time_passes, "wall time of each pass");
+  app->add_option("--dump-to,--xla_dump_to", o.dump_to, "directory for the text of every stage");
+  app->add_option("--xla_dump_hlo_pass_re", dump_filter, "only passes that match are dumped");
+  app->add_flag("--xla_dump_hlo_as_text", dump_as_text, "what --dump-to does anyway");
+  app->add_option_function<std::string>(
+      "--vmem-limit",
+      [this](const std::string& text) {
+        if (!ParseBytes(text, &options.vmem_limit)) {
+          throw CLI::ValidationError("--vmem-limit", "'" + text + "' is no number of bytes");
+        }
+      },
+      "scoped VMEM of one kernel, in bytes (KiB, MiB); default: the chip's");
+}
+
+bool CompileFlags::Resolve(DiagSink* diags) {
+  bool ok = ParseSettings(set, &options.set, diags);
+  if (!dump_filter.empty()) NotBuilt("--xla_dump_hlo_pass_re", diags);
+  if (print_after_all) options.print_after = {"all"};
+  options.chip = BuiltinChip(chip);
+  if (options.chip) return ok;
+  if (!absl::EndsWith(chip, ".chip") && !absl::StrContains(chip, '/') && !FileExists(chip)) {
+    CheckName("chip", chip, BuiltinChipNames(), diags);
+    return false;
+  }
+  auto source = ReadSource(chip, diags);
+  if (!source) return false;
+  own_chip = ParseChip(source, diags);
+  options.chip = own_chip.get();
+  return ok && own_chip != nullptr;
+}
+
+bool ParseSettings(const std::vector<std::string>& words,
+                   std::vector<std::pair<std::string, int64_t>>* set, DiagSink* diags) {
+  bool ok = true;
+  for (const std::string& word : words) {
+    std::pair<std::string, std::string> parts = absl::StrSplit(word, absl::MaxSplits('=', 1));
+    int64_t value = 0;
+    if (parts.first.empty() || !absl::SimpleAtoi(parts.second, &value)) {
+      diags->Add(DiagCode::kUsage, absl::StrCat("--set takes name=integer, not '", word, "'"));
+      ok = false;
+      continue;
+    }
+    set->emplace_back(parts.first, value);
+  }
+  return ok;
+}
+
+bool ParseBytes(const std::string& text, int64_t* bytes) {
+  absl::string_view digits = text;
+  int64_t unit = 1;
+  if (absl::ConsumeSuffix(&digits, "KiB")) unit = 1 << 10;
+  if (absl::ConsumeSuffix(&digits, "MiB")) unit = 1 << 20;
+  int64_t n = 0;
+  return absl::SimpleAtoi(digits, &n) && n > 0 && !__builtin_mul_overflow(n, unit, bytes);
+}
+
+bool CheckOutput(const std::string& output, const std::vector<std::string>& inputs,
+                 DiagSink* diags) {
+  for (const std::string& input : inputs) {
+    if (output.empty() || !SameFile(output, input)) continue;
+    diags->Add(DiagCode::kWouldOverwrite,
+               absl::StrCat("writing '", output, "' would overwrite the input '", input, "'"));
+    return false;
+  }
+  return true;
+}
+
+}  // namespace tpuc::cli

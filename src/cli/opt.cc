@@ -1,0 +1,138 @@
+// tpuc opt: HLO to HLO. All passes without --passes, those named with it, none with an empty one
+// (parse, verify, print). A file of several modules parted by "// -----" gives several.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "grammar/hlo/parser.h"
+#include "grammar/hlo/printer.h"
+#include "passes/pipeline.h"
+#include "src/cli/commands.h"
+#include "src/cli/flags.h"
+#include "src/cli/modules.h"
+#include "src/io/file.h"
+#include "src/ir/verifier.h"
+
+namespace tpuc::cli {
+namespace {
+
+struct OptFlags {
+  CompileFlags compile;
+  std::string file, output;
+  std::vector<std::string> passes;
+  bool all = true, none = false, list_passes = false, split = false;
+};
+
+std::vector<std::string> PassNames() {
+  std::vector<std::string> names;
+  for (const PassRow& row : PassTable()) {
+    std::string name(row.name);
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  return names;
+}
+
+bool CheckPasses(const OptFlags& flags, DiagSink* diags) {
+  const CompileOptions& o = flags.compile.options;
+  std::vector<std::string> known = PassNames();
+  for (const std::string& p : flags.passes) CheckName("pass", p, known, diags);
+  for (const std::string& p : o.disable_passes) CheckName("pass", p, known, diags);
+  if (!o.stop_after.empty() && o.stop_after != "hlo") {
+    CheckName("pass", o.stop_after, known, diags);
+  }
+  known.push_back("all");
+  for (const std::string& p : o.print_after) CheckName("pass", p, known, diags);
+  if (o.verify_each) NotBuilt("'tpuc opt --verify-each'", diags);
+  if (!o.dump_to.empty()) NotBuilt("'tpuc opt --dump-to'", diags);
+  return !diags->has_errors();
+}
+
+// Parses, verifies and rewrites one module; its text is appended to *out.
+bool OptimizeModule(std::shared_ptr<const Source> source, const OptFlags& flags, std::string* out,
+                    DiagSink* diags) {
+  const CompileOptions& o = flags.compile.options;
+  auto module = ParseHlo(source, diags);
+  if (!module || !VerifyHlo(*module, diags)) return false;
+  PipelineOptions options;
+  options.all = flags.all;
+  options.passes = flags.passes;
+  options.disabled = o.disable_passes;
+  options.stop_after = o.stop_after == "hlo" ? "" : o.stop_after;
+  options.want_remarks = !o.print_after.empty();
+  auto last = std::chrono::steady_clock::now();
+  auto observe = [&](absl::string_view pass, const Module& m, bool changed,
+                     absl::string_view remarks) {
+    auto now = std::chrono::steady_clock::now();
+    if (o.time_passes) {
+      std::fprintf(stderr, "%9.3f ms  %s\n",
+                   std::chrono::duration<double, std::milli>(now - last).count(),
+                   std::string(pass).c_str());
+    }
+    bool asked = std::any_of(o.print_after.begin(), o.print_after.end(),
+                             [&](const std::string& p) { return p == "all" || p == pass; });
+    if (asked || (o.print_changed && changed)) {
+      std::string text = absl::StrCat("// after ", pass, changed ? "" : " (unchanged)", "\n");
+      for (absl::string_view line : absl::StrSplit(remarks, '\n', absl::SkipEmpty())) {
+        absl::StrAppend(&text, "// ", line, "\n");
+      }
+      if (changed || asked) text += PrintHlo(m);
+      std::fputs(text.c_str(), stderr);
+    }
+    last = std::chrono::steady_clock::now();
+  };
+  BufferAssignment buffers;
+  if (flags.all || !flags.passes.empty()) {
+    if (!RunPipeline(module.get(), *o.chip, options, observe, &buffers, diags)) return false;
+    if (!VerifyHlo(*module, diags)) return false;
+  }
+  *out += PrintHlo(*module);
+  return true;
+}
+
+}  // namespace
+
+int OptCommand(const Args& args) {
+  CLI::App app("HLO to HLO: passes, or (--passes=) parse, verify and print.", "opt");
+  OptFlags flags;
+  app.add_option("FILE", flags.file, "file.hlo, or - for standard input");
+  app.add_option("-o", flags.output, "where the HLO goes; - (default) is standard output");
+  app.add_option("--passes", flags.passes, "passes to run in this order; empty: none; default: all")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  app.add_flag("--no-passes", flags.none, "the same as --passes=");
+  app.add_flag("--list-passes", flags.list_passes, "print the names and stop");
+  app.add_flag("--split-input-file", flags.split, "several modules a file: always taken");
+  flags.compile.AddTo(&app);
+  Args given;
+  for (const std::string& a : args) given.push_back(a == "--passes=" ? "--no-passes" : a);
+  Console console;
+  int exit_code;
+  if (!ParseArguments(&app, given, &console, &exit_code)) return exit_code;
+  flags.all = app.count("--passes") == 0 && !flags.none;
+  if (flags.list_passes) return ListCommand({"passes"});
+  DiagSink diags;
+  if (flags.file.empty()) {
+    diags.Add(DiagCode::kUsage, "no file given").hint = "- is standard input";
+    return console.Finish(diags);
+  }
+  if (!CheckPasses(flags, &diags) || !flags.compile.Resolve(&diags) ||
+      !CheckOutput(flags.output, {flags.file}, &diags)) {
+    return console.Finish(diags);
+  }
+  auto source = ReadSource(flags.file, &diags);
+  if (!source) return console.Finish(diags);
+  std::string text;
+  bool first = true, ok = true;
+  for (const auto& part : SplitModules(source)) {
+    if (!first) text += "\n// -----\n\n";
+    first = false;
+    ok &= OptimizeModule(part, flags, &text, &diags);
+  }
+  if (ok) WriteFile(flags.output.empty() ? "-" : flags.output, text, &diags);
+  return console.Finish(diags);
+}
+
+}  // namespace tpuc::cli

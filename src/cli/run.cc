@@ -1,0 +1,256 @@
+// tpuc run: executes a program, compiled if need be, on the interpreter, or by the reference
+// evaluator; results to --output or, as text, to standard output.
+#include <CLI/CLI.hpp>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "backend/kernel/block_eval.h"
+#include "backend/report/stats.h"
+#include "grammar/hlo/printer.h"
+#include "grammar/kernel/parser.h"
+#include "src/cli/check.h"
+#include "src/cli/commands.h"
+#include "src/cli/execute.h"
+#include "src/cli/flags.h"
+#include "src/cli/inputs.h"
+#include "src/cli/modules.h"
+#include "src/eval/evaluator.h"
+
+namespace tpuc::cli {
+namespace {
+
+struct RunFlags {
+  CompileFlags compile;
+  ExecuteOptions execute;
+  std::string file, output, numbers = "ieee", stats, trace;
+  std::vector<std::string> inputs;
+  uint64_t seed = 0;
+  bool interpret = false, reference = false, check = false, json = false;
+  Tolerance tolerance;
+  bool tolerance_given = false;
+
+  void AddTo(CLI::App* app) {
+    app->add_option("FILE", file, "file.hlo, file.tk, bundles.txt, or - for standard input")
+        ->required();
+    app->add_flag("--interpret", interpret, "compile and run the bundles (default)");
+    app->add_flag("--reference", reference, "run by the reference evaluator");
+    app->add_option("--numbers", numbers, "of --reference: ieee, or chip: dots round as the MXU")
+        ->check(CLI::IsMember({"ieee", "chip"}));
+    app->add_option("--input", inputs, "a.npz (in0, in1 ... or by name) or one .npy each in order")
+        ->allow_extra_args(false);
+    app->add_option("--output", output,
+                    "r.npz for the results (out0, out1 ...); - is standard output");
+    app->add_option("--seed", seed, "of inputs that are not given")->check(CLI::Range(0, 255));
+    app->add_flag("--check", check,
+                  "compare with the evaluator in chip numbers; exit 3 if different");
+    auto limit = [&](const char* name, double* to) {
+      app->add_option(name, *to, "limit of --check, in place of the oracle's")
+          ->check(CLI::NonNegativeNumber);
+    };
+    limit("--rtol", &tolerance.rtol);
+    limit("--atol", &tolerance.atol);
+    app->add_option("--max-ulp", tolerance.max_ulp, "limit of --check")
+        ->check(CLI::NonNegativeNumber);
+    app->add_flag("--stats{text}", stats, "cycles, kernels, memory: a table, or --stats=json");
+    app->add_flag("--json", json, "statistics as one JSON object on standard output");
+    app->add_flag("--timing-only", execute.timing_only, "cycles without values");
+    app->add_flag("--warm", execute.warm, "leave the cross-program copy out");
+    app->add_option("--max-cycles", execute.max_cycles, "stop a run after so many cycles")
+        ->check(CLI::PositiveNumber);
+    app->add_option_function<uint64_t>(
+        "--permute-parallel", [this](uint64_t v) { execute.permute_parallel = v; },
+        "run parallel grid axes in an order made from this seed");
+    app->add_option("--simd", execute.simd, "avx512, avx2 or scalar; same bytes in all")
+        ->check(CLI::IsMember({"avx512", "avx2", "scalar"}));
+    app->add_option("--trace", trace, "t.json: Chrome trace of the run");
+    compile.AddTo(app);
+  }
+
+  bool Check(CLI::App* app, DiagSink* diags) {
+    tolerance_given = app->count("--rtol") + app->count("--atol") + app->count("--max-ulp") > 0;
+    auto usage = [&](const char* text) { diags->Add(DiagCode::kUsage, text); };
+    if (interpret && reference) usage("--interpret and --reference exclude each other");
+    if (!reference && app->count("--numbers")) usage("--numbers needs --reference");
+    if (!stats.empty() && stats != "text" && stats != "json") {
+      CheckName("form of --stats", stats, {"text", "json"}, diags);
+    }
+    json |= stats == "json";
+    if (json && output == "-") usage("--json and --output - both want standard output");
+    if (reference && (check || !stats.empty() || execute.timing_only)) {
+      usage("--check, --stats and --timing-only are about bundles, not --reference");
+    }
+    if (execute.timing_only && (check || !output.empty())) {
+      usage("--timing-only has no values to write or check");
+    }
+    if (!trace.empty()) NotBuilt("--trace", diags);
+    std::vector<std::string> read = inputs;
+    read.push_back(file);
+    CheckOutput(output, read, diags);
+    CheckOutput(trace, read, diags);
+    return !diags->has_errors();
+  }
+};
+
+std::vector<InputPort> PortsOf(const Module& module) {
+  std::vector<InputPort> ports;
+  for (const Instruction* p : module.entry->Parameters()) ports.push_back({p->name, p->shape});
+  return ports;
+}
+
+void AppendLeaves(const Literal& literal, std::vector<Literal>* leaves) {
+  if (literal.shape().IsTuple()) {
+    for (const Literal& e : literal.elements()) AppendLeaves(e, leaves);
+  } else if (literal.shape().IsArray()) {
+    leaves->push_back(literal);
+  }
+}
+
+// The evaluator on HLO or kernels. `inputs` null: reads or makes them.
+std::optional<std::vector<Literal>> Reference(std::shared_ptr<const Source> source,
+                                              const RunFlags& flags, Numbers numbers,
+                                              const std::vector<Literal>* inputs, int64_t* dots,
+                                              DiagSink* diags) {
+  EvalOptions options{numbers};
+  std::vector<Literal> leaves;
+  if (KindOf(*source) == InputKind::kKernel) {
+    auto program = ParseKernels(source, flags.compile.options.set, diags);
+    if (!program) return std::nullopt;
+    std::vector<InputPort> ports;
+    for (const kernel::Port& p : program->inputs) ports.push_back({p.name, p.shape});
+    auto read =
+        inputs ? std::optional(*inputs) : ReadInputs(ports, flags.inputs, flags.seed, diags);
+    if (!read) return std::nullopt;
+    for (const kernel::Kernel& k : program->kernels) {
+      for (const kernel::Node& n : k.nodes) *dots += n.op == Op::kDot;
+    }
+    return EvaluateKernels(*program, std::move(*read), options, diags);
+  }
+  auto module = ReadModule(source, diags);
+  if (!module) return std::nullopt;
+  for (const auto& c : module->computations) {
+    for (const auto& i : c->instructions) *dots += i->op == Op::kDot || i->op == Op::kConvolution;
+  }
+  auto read = inputs ? std::optional(*inputs)
+                     : ReadInputs(PortsOf(*module), flags.inputs, flags.seed, diags);
+  if (!read) return std::nullopt;
+  auto result = Evaluate(*module, std::move(*read), options, diags);
+  if (!result) return std::nullopt;
+  AppendLeaves(*result, &leaves);
+  return leaves;
+}
+
+// Results as HLO literals; of large ones the first elements.
+std::string ResultText(const std::vector<Literal>& results) {
+  constexpr int64_t kShown = 64, kOfLarge = 8;
+  std::string out;
+  for (size_t i = 0; i < results.size(); ++i) {
+    const Literal& r = results[i];
+    std::string shape = ToString(r.shape(), /*with_layout=*/false);
+    if (r.size() <= kShown) {
+      absl::StrAppend(&out, "out", i, " = ", shape, " ", PrintLiteral(r), "\n");
+      continue;
+    }
+    Literal head(Shape::Array(r.shape().type, {kOfLarge}));
+    std::copy_n(r.bytes(), head.byte_size(), head.bytes());
+    absl::StrAppend(&out, "out", i, " = ", shape, " starts with ", PrintLiteral(head), "\n");
+  }
+  return out;
+}
+
+bool GiveResults(const std::vector<Literal>& results, const RunFlags& flags, bool quiet,
+                 DiagSink* diags) {
+  if (flags.output.empty()) {
+    if (!quiet) PrintResult(ResultText(results));
+    return true;
+  }
+  NpzFile arrays;
+  for (size_t i = 0; i < results.size(); ++i) {
+    arrays.entries.push_back({absl::StrCat("out", i), ArrayFromLiteral(results[i])});
+  }
+  return WriteOutputs(arrays, flags.output, diags);
+}
+
+int RunReference(std::shared_ptr<const Source> source, const RunFlags& flags,
+                 const Console& console, DiagSink* diags) {
+  if (KindOf(*source) == InputKind::kBundles || KindOf(*source) == InputKind::kLlo) {
+    diags->Add(DiagCode::kUsage, "--reference runs HLO and kernel files, not bundles");
+    return console.Finish(*diags);
+  }
+  int64_t dots = 0;
+  Numbers numbers = flags.numbers == "chip" ? Numbers::kChip : Numbers::kIeee;
+  auto results = Reference(source, flags, numbers, nullptr, &dots, diags);
+  if (results) GiveResults(*results, flags, flags.json, diags);
+  if (results && flags.json && !diags->has_errors()) {
+    PrintResult("{\n \"options\": \"--reference\",\n \"schema\": \"tpuc.stats/1\"\n}\n");
+  }
+  return console.Finish(*diags);
+}
+
+int RunBundles(std::shared_ptr<const Source> source, RunFlags& flags, const Console& console,
+               DiagSink* diags) {
+  CompileOptions& options = flags.compile.options;
+  options.talk = [](const std::string& text) { std::fputs(text.c_str(), stderr); };
+  options.seed = flags.seed;
+  auto compiled = Compile(source, options, diags);
+  if (!compiled) return console.Finish(*diags);
+  if (!compiled->program) {
+    PrintResult(compiled->text);
+    return console.Finish(*diags);
+  }
+  const isa::Program& program = *compiled->program;
+  if (compiled->kind != InputKind::kBundles) flags.execute.chip = options.chip;
+  auto ports = InputPorts(program, diags);
+  if (!ports) return console.Finish(*diags);
+  std::vector<Literal> inputs;
+  if (!flags.execute.timing_only) {
+    auto read = ReadInputs(*ports, flags.inputs, flags.seed, diags);
+    if (!read) return console.Finish(*diags);
+    inputs = std::move(*read);
+  }
+  auto done = Execute(program, inputs, flags.execute, diags);
+  if (!done) return console.Finish(*diags);
+  std::optional<CheckResult> check;
+  std::string wrong;
+  if (flags.check) {
+    CheckLimits limits{flags.tolerance_given, flags.tolerance, 0, false};
+    auto expected = Reference(source, flags, Numbers::kChip, &inputs, &limits.dots, diags);
+    if (!expected) return console.Finish(*diags);
+    check = CheckResults(*expected, done->outputs, limits, &wrong);
+  }
+  if (flags.json) {
+    PrintResult(StatsJson(program, &done->stats, check ? &*check : nullptr));
+  } else if (!flags.stats.empty()) {
+    PrintResult(StatsText(program, &done->stats, check ? &*check : nullptr));
+  }
+  bool quiet = flags.json || !flags.stats.empty() || flags.check || flags.execute.timing_only;
+  if (flags.execute.timing_only && !flags.json && flags.stats.empty()) {
+    PrintResult(absl::StrCat(done->stats.cycles, " cycles\n"));
+  }
+  if (!flags.execute.timing_only) GiveResults(done->outputs, flags, quiet, diags);
+  if (check && !flags.json && flags.stats.empty()) {
+    std::fprintf(stderr, "check: %s, max abs error %.3g, rms %.3g of scale\n",
+                 check->ok ? "ok" : "FAILED", check->max_abs, check->rms);
+  }
+  std::fputs(wrong.c_str(), stderr);
+  int code = console.Finish(*diags);
+  return code == kDone && check && !check->ok ? kDifferent : code;
+}
+
+}  // namespace
+
+int RunCommand(const Args& args) {
+  CLI::App app("Runs a program: values and cycles.", "run");
+  RunFlags flags;
+  flags.AddTo(&app);
+  Console console;
+  int exit_code;
+  if (!ParseArguments(&app, args, &console, &exit_code)) return exit_code;
+  DiagSink diags;
+  if (!flags.Check(&app, &diags) || !flags.compile.Resolve(&diags)) return console.Finish(diags);
+  auto source = ReadSource(flags.file, &diags);
+  if (!source) return console.Finish(diags);
+  return flags.reference ? RunReference(source, flags, console, &diags)
+                         : RunBundles(source, flags, console, &diags);
+}
+
+}  // namespace tpuc::cli
