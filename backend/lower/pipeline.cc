@@ -53,7 +53,7 @@ bool Lowering::Allocate(absl::string_view name, int64_t rows, int* buffer, int64
   if (used + rows > options.row_limit && !failed_) {
     failed_ = true;
     Diag& d = diags->Add(
-        DiagCode::kLowerVmem, nullptr, k.loc,
+        DiagCode::kVmemBudget, nullptr, k.loc,
         absl::StrCat("kernel ", k.name, ": windows, scratch and temporaries need more than the ",
                      options.row_limit * 512, " bytes of VMEM available (", (used + rows) * 512,
                      " so far, for ", name, ")"));
