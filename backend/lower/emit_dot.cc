@@ -285,20 +285,21 @@ void Lowering::EmitSmallDot(NodeId id, const DotPlan& p, const DotAt& at) {
   }
 }
 
+bool Lowering::CheckPrecision(NodeId id) {
+  const AttrValue* a = node(id).Find(AttrId::kOperandPrecision);
+  const auto* words = a == nullptr ? nullptr : std::get_if<std::vector<std::string>>(a);
+  if (words == nullptr) return true;
+  for (const std::string& w : *words) {
+    if (w == "default") continue;
+    Fail(id, absl::StrCat("operand_precision ", w));
+    return false;
+  }
+  return true;
+}
+
 Operand Lowering::EvalDot(NodeId id, VLayout layout, const Coords& at) {
   DotPlan p;
-  if (!PlanDot(id, &p)) return Imm(0);
-  const Node& n = node(id);
-  if (const AttrValue* a = n.Find(AttrId::kOperandPrecision)) {
-    if (const auto* words = std::get_if<std::vector<std::string>>(a)) {
-      for (const std::string& w : *words) {
-        if (w != "default") {
-          Fail(id, absl::StrCat("operand_precision ", w));
-          return Imm(0);
-        }
-      }
-    }
-  }
+  if (!PlanDot(id, &p) || !CheckPrecision(id)) return Imm(0);
   DotAt dot_at;
   size_t nb = p.lhs_batch.size();
   for (size_t i = 0; i < nb; ++i) dot_at.batch.push_back(at[i]);

@@ -41,6 +41,17 @@ Operand Lowering::Replicate(Operand v, bool sub, bool lane) {
 Operand Lowering::Relayout(NodeId id, VLayout have, VLayout want, const Coords& at) {
   const Dims& d = dims(id);
   bool pred = type(id) == Type::kPred;
+  auto copy = stored.find({id, want.sub, want.lane});
+  if (copy != stored.end() && CopyDone(id, want)) {
+    std::vector<Start> none(d.size());
+    Operand v = LoadTile(copy->second, none, d, want, at, id);
+    ++f->info.temp_loads;
+    return pred ? ToMask(v) : v;
+  }
+  if (node(id).kind == Node::Kind::kLoad && !info[id].ready && want == VLayout{-1, 0} &&
+      refs[node(id).ref].view.form.flat && StartsOf(node(id))[0].c % kLanes == 0) {
+    return EvalLoad(id, want, at);
+  }
   auto size1 = [&](int axis) { return axis >= 0 && d[axis] == 1; };
   // Axes of size 1: ask for the replicated form, or replicate what has one valid element.
   if (size1(want.sub) || size1(want.lane)) {
@@ -96,7 +107,7 @@ const MemView* Lowering::StoredAs(NodeId id, VLayout layout) {
   auto it = stored.find({id, layout.sub, layout.lane});
   if (it != stored.end()) return &it->second;
   if (info[id].ready && info[id].natural == layout) return &info[id].view;
-  if (scopes.size() > 1) return nullptr;  // not inside a loop or conditional
+  if (InLoop()) return nullptr;
   const Dims& d = dims(id);
   MemForm form = TemporaryForm(d, layout);
   if (type(id) == Type::kPred) form.type = Type::kS32;
@@ -104,12 +115,17 @@ const MemView* Lowering::StoredAs(NodeId id, VLayout layout) {
   if (failed_) return nullptr;
   std::vector<Start> none(d.size());
   Space space = SpaceOf(d, layout);
-  space.flat_limit = 1 << 20;
+  if (whole) space.flat_limit = 1 << 20;
   ForTiles(space, [&](const Coords& at) {
     StoreTile(view, none, d, layout, at, ToVector(Get(id, layout, at)), id);
     f->info.temp_stores++;
   });
+  copies_done.insert({id, layout.sub, layout.lane});
   return &stored.emplace(std::make_tuple(id, int{layout.sub}, int{layout.lane}), view).first->second;
+}
+
+bool Lowering::CopyDone(NodeId id, VLayout layout) const {
+  return copies_done.count({id, layout.sub, layout.lane}) > 0;
 }
 
 // A dimension along lanes (alike in all sublanes) -> along sublanes (alike in all lanes).
@@ -450,7 +466,7 @@ Operand Lowering::EvalReverse(NodeId id, VLayout layout, const Coords& at) {
 // A value that only memory can rearrange.
 Operand Lowering::EvalMoved(NodeId id, VLayout layout, const Coords& at) {
   if (!info[id].ready) {
-    if (scopes.size() > 1) {
+    if (InLoop()) {
       Fail(id, "moved through memory inside a loop");
       return Imm(0);
     }
@@ -458,7 +474,8 @@ Operand Lowering::EvalMoved(NodeId id, VLayout layout, const Coords& at) {
   }
   if (failed_) return Imm(0);
   std::vector<Start> none(dims(id).size());
-  return LoadTile(info[id].view, none, dims(id), layout, at, id);
+  Operand v = LoadTile(info[id].view, none, dims(id), layout, at, id);
+  return type(id) == Type::kPred ? ToMask(v) : v;
 }
 
 }  // namespace tpuc::lower

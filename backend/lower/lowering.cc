@@ -45,6 +45,14 @@ void Lowering::PushScope(int loop) {
   scopes.back().loop = loop;
 }
 
+// Whether code now runs more than once or not always.
+bool Lowering::InLoop() const {
+  for (size_t d = 1; d < scopes.size(); ++d) {
+    if (scopes[d].loop >= -1) return true;
+  }
+  return false;
+}
+
 const Operand* Lowering::Recall(const Key& key) const {
   for (int d = depth; d >= 0; --d) {
     auto it = scopes[d].memo.find(key);
@@ -110,6 +118,8 @@ Operand Lowering::Get(NodeId id, VLayout want, const Coords& at) {
   } else if (i.ready) {
     std::vector<Start> none(n.shape.dims.size());
     v = LoadTile(i.view, none, n.shape.dims, layout, at, id);
+    if (type(id) == Type::kPred) v = ToMask(v);
+    ++f->info.temp_loads;
   } else {
     bool hoist = i.stable && (n.kind == Node::Kind::kLoad || n.op == Op::kBroadcast ||
                               n.op == Op::kIota || n.op == Op::kReshape);

@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -21,6 +22,7 @@
 #include "backend/lower/dot.h"
 #include "backend/lower/layout.h"
 #include "backend/lower/lower.h"
+#include "backend/lower/nests.h"
 
 namespace tpuc::lower {
 
@@ -114,11 +116,12 @@ class Lowering {
   struct Scope {
     absl::flat_hash_map<Key, Operand> memo;
     int preheader = -1;  // block of the scope around it to which loop-invariant code goes
-    int loop = -1;       // loop variable of this scope; -1: a conditional region
+    int loop = -1;       // loop variable of this scope; -1: a conditional region, -2: a nest
     int budget = 16;     // registers that may still be hoisted out of it
   };
   void PushScope(int loop);
   void PopScope() { scopes.pop_back(); --depth; }
+  bool InLoop() const;
   void Remember(const Key& key, Operand v) { scopes[depth].memo[key] = v; }
   const Operand* Recall(const Key& key) const;
   // Runs `emit` in the outermost scope in which all the coordinates' loops are known.
@@ -215,6 +218,7 @@ class Lowering {
   Operand Relayout(NodeId id, VLayout have, VLayout want, const Coords& at);
   Operand Replicate(Operand v, bool sub, bool lane);
   const MemView* StoredAs(NodeId id, VLayout layout);
+  bool CopyDone(NodeId id, VLayout layout) const;
   Operand LaneToSub(NodeId id, const Coords& at, int d);
   Operand SubToLane(NodeId id, VLayout have, const Coords& at, int d);
   Operand TransposeTile(NodeId id, VLayout have, VLayout want, const Coords& at);
@@ -233,6 +237,9 @@ class Lowering {
                   int64_t lane_shift);
   Operand RotateLanes(Operand v, int64_t n);
   void MoveRows(NodeId id);
+  bool ReshapeInPlace(NodeId id);
+  bool SourceIndex(NodeId id, absl::Span<const int64_t> at, std::vector<int64_t>* from);
+  void ClearPadding(const MemView& view, const Dims& dims, VLayout layout);
 
   // ---- emit_dot.cc ----
   bool PlanDot(NodeId id, DotPlan* plan);
@@ -259,6 +266,43 @@ class Lowering {
   void LowerFor(NodeId id);
   // Stores a value to a temporary and reads it from there from now on.
   void Materialize(NodeId id);
+  std::vector<NodeId> OuterValues(NodeId control);
+  std::vector<Request> Requests(NodeId id, VLayout layout);
+  bool NeedsMemory(NodeId id);
+  bool StridedInTile(NodeId id);
+  void Expand(NodeId id, VLayout want, std::vector<NestItem>* items);
+  void ChooseKept(const kernel::Region& region);
+  std::vector<int64_t> RowSpace(const NestItem& item);
+  NodeId ValueOf(const NestItem& item);
+  void EmitItemRow(const NestItem& item, const Coords& row);
+  void EmitItemTile(const NestItem& item, const Coords& at);
+  void Reserve(const NestItem& item);
+  bool SameRow(NodeId id, VLayout layout, const std::vector<char>& members);
+  bool ReachesMember(NodeId id, const std::vector<char>& members);
+  bool Conflicts(const NestItem& a, const NestItem& b);
+  bool RowWise(const NestItem& item);
+  bool InlineReduce(NodeId id);
+  bool HasLaterLoad(const kernel::Region& region, NodeId store);
+  bool UsersWithin(NodeId dot, const std::vector<NestItem>& nest, const std::vector<NestItem>& items);
+  bool StoreInPlace(const NestItem& value, std::vector<NestItem>* items);
+  void EmitNest(const std::vector<NestItem>& nest, const std::vector<NestItem>& items);
+  int64_t RowUnroll(const std::vector<NestItem>& nest);
+  void EmitReduceNest(NodeId id);
+  void EmitMoveNest(NodeId id);
+  bool StorePieces(NodeId id);
+  // ---- nest_dot.cc ----
+  bool DotDrives(const NestItem& item);
+  bool CheckPrecision(NodeId dot);
+  void RowBlocks(int64_t groups, int64_t step,
+                 const std::function<void(Coord first, int64_t count, bool latch)>& rows);
+  void DriveRows(NodeId dot, const DotPlan& p, const DotAt& at,
+                 const std::function<void(const Coords& row)>& emit);
+  void PassRows(NodeId dot, const DotPlan& p, const DotAt& at, Coord kp, int64_t k_left, Coord np,
+                absl::Span<const int64_t> n_left, bool split, bool first);
+  void PassesOverK(NodeId dot, const DotPlan& p, const DotAt& at, Coord np,
+                   absl::Span<const int64_t> n_left, bool split);
+  void MultiPassDot(NodeId dot, const DotPlan& p, const DotAt& at);
+  void EmitDotNest(const std::vector<NestItem>& nest);
   int64_t Work(const kernel::Region& region) const;
   bool DependsOnLoadOf(NodeId id, int storage) const;
 
@@ -285,6 +329,8 @@ class Lowering {
   bool Allocate(absl::string_view name, int64_t rows, int* buffer, int64_t* offset);
   void EmitOneStep();
   void EmitGridLoop();
+  std::vector<Operand> NextAxes();
+  Reg IndexChanges(int ref, absl::Span<const Operand> now, absl::Span<const Operand> next);
   void StartCopy(int ref, bool in, absl::Span<const Operand> index, Operand vmem, Operand flag);
   Operand IndexValue(const kernel::Expr& e, absl::Span<const Operand> axes);
   std::vector<Operand> BlockIndex(int ref, absl::Span<const Operand> axes);
@@ -308,7 +354,9 @@ class Lowering {
   std::vector<Operand> axes;  // grid indices in this step
   std::vector<Operand> loop_index;  // of the enclosing kFor nodes, by node id
   bool whole = true;          // small region: everything in one block
+  std::vector<char> keep_;    // nests: nodes that get a temporary
   std::map<std::tuple<NodeId, int, int>, MemView> stored;  // copies for relayouts, by layout
+  std::set<std::tuple<NodeId, int, int>> copies_done;  // .. that have been written
   int64_t next_row = 0;
   int next_flag = 0;
   bool failed_ = false;

@@ -211,7 +211,6 @@ void Lowering::StartCopy(int r, bool in, absl::Span<const Operand> index, Operan
   Operand hbm = b_.Sadd(isa::S(s.operand), b_.Smul(row, Imm(kGranulesPerRow)));
   Operand run_granules = b_.Smul(run_now, Imm(kGranulesPerRow));
   Operand total = b_.Smul(step.now, run_granules);
-  bool any_cut = run_cut || step.cut;
   Operand moved = Imm(0);  // granules in all, where blocks are cut
   Reg old_pred = b_.predicate();
   bool old_negated = b_.predicate_negated();
@@ -224,7 +223,6 @@ void Lowering::StartCopy(int r, bool in, absl::Span<const Operand> index, Operan
       hbm_rows += e * l.hbm;
       vmem_rows += e * l.vmem;
       if (l.cut) {
-        any_cut = true;
         Reg p = b_.Op(Opcode::kScmpGt, {b_.AsScalar(l.now), Imm(e)});
         inside = inside.valid() ? b_.Op(Opcode::kPand, {inside, p}) : p;
       }
@@ -252,9 +250,8 @@ void Lowering::StartCopy(int r, bool in, absl::Span<const Operand> index, Operan
     b_.SetPredicate(old_pred, old_negated);
   }
   // Waits always ask for a whole block: what a cut one lacks is added at once.
-  int64_t full = transfers * run * kGranulesPerRow * step.count;
-  if (any_cut) b_.Op(Opcode::kVsyncadd, {flag, b_.Ssub(Imm(full), moved)});
-  s.granules = full;
+  Operand lacking = b_.Ssub(Imm(s.granules), moved);
+  if (!lacking.is_imm() || lacking.imm != 0) b_.Op(Opcode::kVsyncadd, {flag, lacking});
 }
 
 Operand Lowering::IndexValue(const kernel::Expr& e, absl::Span<const Operand> axes_now) {
