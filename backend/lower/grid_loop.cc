@@ -1,0 +1,186 @@
+// Grids of more than one step: one rotated loop over the steps, last axis fastest. In step s the
+// copies of step s + 1 start (only of windows whose block index changes), the body waits for its own,
+// and an output window is copied out when its index is about to change.
+//
+//   start(0); loop { start(next) if changed; wait if fresh; body; copy out if last or changed }; drain
+//
+// Sync flags of outputs begin with a full block's granules to their credit, so that every reuse of a
+// window waits in the same way, whether it was copied out before or not.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "backend/kernel/expr.h"
+#include "backend/lower/lowering.h"
+
+namespace tpuc::lower {
+
+namespace {
+
+// Scalars that live across the steps for one windowed ref.
+struct Moving {
+  int ref = -1;
+  bool in = false;
+  bool moves = false;   // its index depends on the grid
+  Reg buf;              // which of two buffers; invalid: always the first
+  Reg fresh;            // in: a copy is under way for this step; out: a new window begins
+};
+
+}  // namespace
+
+// Steps the axes; the predicate of a carry out of an axis feeds the next.
+std::vector<Operand> Lowering::NextAxes() {
+  std::vector<Operand> next(axes.size());
+  Operand carry = Imm(1);
+  for (int a = static_cast<int>(axes.size()) - 1; a >= 0; --a) {
+    int64_t extent = k.grid[a].extent;
+    if (extent == 1) {
+      next[a] = axes[a];
+      continue;
+    }
+    Operand n = b_.Sadd(axes[a], carry);
+    Reg wraps = b_.Op(Opcode::kScmpEq, {n, Imm(extent)});
+    next[a] = b_.Select(wraps, Imm(0), n);
+    carry = b_.Select(wraps, Imm(1), Imm(0));
+  }
+  return next;
+}
+
+// Whether the block index of ref r differs between two grid points; invalid: never.
+Reg Lowering::IndexChanges(int r, absl::Span<const Operand> now, absl::Span<const Operand> next) {
+  Reg changed;
+  const kernel::Ref& ref = k.refs[r];
+  for (const kernel::Expr& e : ref.index) {
+    if (!kernel::UsesAxis(e)) continue;
+    Operand a = IndexValue(e, now), b = IndexValue(e, next);
+    Reg differs = b_.Op(Opcode::kScmpNe, {b_.AsScalar(a), b});
+    changed = changed.valid() ? b_.Op(Opcode::kPor, {changed, differs}) : differs;
+  }
+  return changed;
+}
+
+void Lowering::EmitGridLoop() {
+  using Role = kernel::Ref::Role;
+  int64_t steps = k.GridSteps();
+  NewBlock("entry", 1, false);
+  std::vector<Reg> axis_regs;
+  axes.clear();
+  for (const kernel::GridAxis& a : k.grid) {
+    Reg s = f->New(RegClass::kScalar);
+    b_.Into(s, Opcode::kSmov, {Imm(0)});
+    axis_regs.push_back(s);
+    axes.push_back(a.extent == 1 ? Imm(0) : Operand(s));
+  }
+  Reg step = f->New(RegClass::kScalar);
+  b_.Into(step, Opcode::kSmov, {Imm(0)});
+  std::vector<Moving> moving;
+  std::vector<Operand> zero(k.grid.size(), Imm(0));
+  for (size_t r = 0; r < refs.size(); ++r) {
+    RefState& s = refs[r];
+    if (!s.windowed) continue;
+    Moving m;
+    m.ref = static_cast<int>(r);
+    m.in = k.refs[r].role == Role::kIn;
+    for (const kernel::Expr& e : k.refs[r].index) m.moves |= kernel::UsesAxis(e);
+    for (int i = 0; i < s.buffers; ++i) {
+      b_.Op(Opcode::kVsyncpa, {Imm(s.flag + i), Imm(m.in ? 0 : s.granules)});
+    }
+    if (s.buffers > 1) {
+      m.buf = f->New(RegClass::kScalar);
+      b_.Into(m.buf, Opcode::kSmov, {Imm(0)});
+    }
+    m.fresh = f->New(RegClass::kScalar);
+    b_.Into(m.fresh, Opcode::kSmov, {Imm(1)});
+    moving.push_back(m);
+  }
+  for (const Moving& m : moving) {
+    if (!m.in) continue;
+    StartCopy(m.ref, true, BlockIndex(m.ref, zero), Imm(refs[m.ref].view.offset),
+              Imm(refs[m.ref].flag));
+  }
+  llo::Loop loop;
+  loop.is_grid = true;
+  loop.trips = steps;
+  loop.first = NewBlock("grid", 1, true);
+  PushScope(-1);
+  std::vector<Operand> next = NextAxes();
+  Reg more = b_.Op(Opcode::kScmpLt, {step, Imm(steps - 1)});
+  auto flag_of = [&](const Moving& m, Operand buf) { return b_.Sadd(Imm(refs[m.ref].flag), buf); };
+  auto row_of = [&](const Moving& m, Operand buf) {
+    return b_.Sadd(b_.Smul(buf, Imm(refs[m.ref].block_rows)), Imm(refs[m.ref].view.offset));
+  };
+  std::vector<Operand> in_changes(moving.size(), Imm(0));
+  for (size_t i = 0; i < moving.size(); ++i) {
+    const Moving& m = moving[i];
+    if (!m.in || !m.moves) continue;
+    Reg changed = b_.Op(Opcode::kPand, {IndexChanges(m.ref, axes, next), more});
+    in_changes[i] = b_.Select(changed, Imm(1), Imm(0));
+    if (!m.buf.valid()) continue;
+    Operand other = b_.Op(Opcode::kSxor, {m.buf, Imm(1)});
+    std::vector<Operand> index = BlockIndex(m.ref, next);
+    Operand row = row_of(m, other), flag = flag_of(m, other);
+    b_.SetPredicate(changed, false);
+    StartCopy(m.ref, true, index, row, flag);
+    b_.SetPredicate(Reg(), false);
+  }
+  for (const Moving& m : moving) {
+    RefState& s = refs[m.ref];
+    Operand buf = m.buf.valid() ? Operand(m.buf) : Imm(0);
+    Operand flag = flag_of(m, buf);
+    Reg fresh = b_.Op(Opcode::kScmpNe, {m.fresh, Imm(0)});
+    b_.SetPredicate(fresh, false);
+    b_.Op(Opcode::kDmaDoneWait, {flag, Imm(s.granules)});
+    b_.Op(Opcode::kVsyncadd, {flag, Imm(-s.granules)});
+    b_.SetPredicate(Reg(), false);
+    s.view.base = m.buf.valid() ? b_.Smul(buf, Imm(s.block_rows)) : Imm(0);
+  }
+  for (size_t r = 0; r < refs.size(); ++r) SetViewBase(static_cast<int>(r), axes);
+  LowerRegion(k.body);
+  if (failed_) return;
+  Reg last = b_.Op(Opcode::kScmpGe, {step, Imm(steps - 1)});
+  for (size_t i = 0; i < moving.size(); ++i) {
+    const Moving& m = moving[i];
+    Operand buf = m.buf.valid() ? Operand(m.buf) : Imm(0);
+    if (m.in) {
+      if (m.moves && !m.buf.valid()) {  // one buffer: the next copy follows the body
+        Reg p = b_.Op(Opcode::kScmpNe, {b_.AsScalar(in_changes[i]), Imm(0)});
+        std::vector<Operand> index = BlockIndex(m.ref, next);
+        b_.SetPredicate(p, false);
+        StartCopy(m.ref, true, index, Imm(refs[m.ref].view.offset), Imm(refs[m.ref].flag));
+        b_.SetPredicate(Reg(), false);
+      }
+      b_.Into(m.fresh, Opcode::kSmov, {in_changes[i]});
+      if (m.buf.valid()) b_.Into(m.buf, Opcode::kSxor, {m.buf, in_changes[i]});
+      continue;
+    }
+    Reg changed = IndexChanges(m.ref, axes, next);
+    changed = changed.valid() ? b_.Op(Opcode::kPor, {changed, last}) : last;
+    Operand change = b_.Select(changed, Imm(1), Imm(0));
+    std::vector<Operand> index = BlockIndex(m.ref, axes);
+    Operand row = row_of(m, buf), flag = flag_of(m, buf);
+    b_.SetPredicate(changed, false);
+    StartCopy(m.ref, false, index, row, flag);
+    b_.SetPredicate(Reg(), false);
+    b_.Into(m.fresh, Opcode::kSmov, {change});
+    if (m.buf.valid()) b_.Into(m.buf, Opcode::kSxor, {m.buf, change});
+  }
+  for (size_t a = 0; a < axes.size(); ++a) {
+    if (k.grid[a].extent > 1) b_.Into(axis_regs[a], Opcode::kSmov, {next[a]});
+  }
+  b_.Into(step, Opcode::kSadd, {step, Imm(1)});
+  Reg again = b_.Op(Opcode::kScmpLt, {step, Imm(steps)});
+  b_.Branch(loop.first, again, false);
+  PopScope();
+  loop.last = b_.block();
+  f->loops.push_back(loop);
+  NewBlock("drain", 1, false);
+  for (const Moving& m : moving) {
+    if (m.in) continue;
+    RefState& s = refs[m.ref];
+    for (int i = 0; i < s.buffers; ++i) {
+      b_.Op(Opcode::kDmaDoneWait, {Imm(s.flag + i), Imm(s.granules)});
+      b_.Op(Opcode::kVsyncadd, {Imm(s.flag + i), Imm(-s.granules)});
+    }
+  }
+}
+
+}  // namespace tpuc::lower

@@ -1,0 +1,216 @@
+// Which layout each block value has in registers. Loads have their memory's, a reduction keeps what
+// it did not reduce, elementwise operations follow their operands; constants, iota and broadcasts
+// are made in whatever layout is asked for. Where a user asks for another layout, Get relays out.
+#include <algorithm>
+
+#include "backend/lower/lowering.h"
+
+namespace tpuc::lower {
+
+// A reshape that only adds or drops dimensions of size 1: operand dimension of each result dimension.
+bool Lowering::DegenerateReshape(const Node& n, std::vector<int>* operand_dim) const {
+  const Dims& to = n.shape.dims;
+  const Dims& from = dims(n.operands[0]);
+  operand_dim->assign(to.size(), -1);
+  size_t i = 0;
+  for (size_t d = 0; d < to.size(); ++d) {
+    while (i < from.size() && from[i] == 1 && to[d] != 1) ++i;
+    if (i < from.size() && from[i] == to[d]) {
+      (*operand_dim)[d] = static_cast<int>(i++);
+    } else if (to[d] != 1) {
+      return false;
+    }
+  }
+  while (i < from.size() && from[i] == 1) ++i;
+  return i == from.size();
+}
+
+namespace {
+
+bool ScalarOp(const Node& n) {
+  switch (n.op) {
+    case Op::kConstant:
+    case Op::kAdd:
+    case Op::kSubtract:
+    case Op::kMultiply:
+    case Op::kDivide:
+    case Op::kRemainder:
+    case Op::kMaximum:
+    case Op::kMinimum:
+    case Op::kNegate:
+    case Op::kAnd:
+    case Op::kOr:
+    case Op::kXor:
+    case Op::kNot:
+    case Op::kSelect:
+    case Op::kCompare:
+    case Op::kConvert:
+    case Op::kCopy:
+    case Op::kReshape:
+    case Op::kBitcast:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+void Lowering::InferNode(NodeId id) {
+  const Node& n = node(id);
+  NodeInfo& i = info[id];
+  int rank = static_cast<int>(n.shape.dims.size());
+  i.stable = n.kind == Node::Kind::kHlo;
+  for (NodeId o : n.operands) i.stable = i.stable && info[o].stable;
+  switch (n.kind) {
+    case Node::Kind::kAxis:
+    case Node::Kind::kNumAxis:
+    case Node::Kind::kLoopIndex:
+      i.scalar = true;
+      return;
+    case Node::Kind::kLoad:
+      i.natural = NaturalOfLoad(n);
+      i.stable = true;
+      for (const Node& other : k.nodes) {
+        if (other.kind == Node::Kind::kStore && refs[other.ref].storage == refs[n.ref].storage) {
+          i.stable = false;
+        }
+      }
+      for (const kernel::Slice& s : n.slices) i.stable = i.stable && s.start_node < 0;
+      return;
+    case Node::Kind::kHlo:
+      break;
+    default:
+      return;
+  }
+  bool integral = n.shape.dims.empty() && !IsFloat(n.shape.type);
+  if (integral && n.op != Op::kConstant && ScalarOp(n)) {
+    bool all = true;
+    for (NodeId o : n.operands) {
+      bool constant = node(o).kind == Node::Kind::kHlo && node(o).op == Op::kConstant &&
+                      dims(o).empty() && !IsFloat(type(o));
+      all = all && (info[o].scalar || constant);
+    }
+    if (all) {
+      i.scalar = true;
+      return;
+    }
+  }
+  auto dim = [&](int operand_axis, const std::vector<int>& result_of) -> int8_t {
+    return static_cast<int8_t>(operand_axis < 0 ? -1 : result_of[operand_axis]);
+  };
+  i.natural = DefaultVLayout(rank);
+  switch (n.op) {
+    case Op::kConstant:
+    case Op::kIota:
+      i.flexible = true;
+      return;
+    case Op::kBroadcast:
+      i.flexible = true;
+      return;
+    case Op::kReduce: {
+      VLayout from = OperandLayout(n.operands[0]);
+      int orank = static_cast<int>(dims(n.operands[0]).size());
+      const Ints& reduced = n.IntsAttr(AttrId::kDimensions);
+      std::vector<int> result_of(orank, -1);
+      int r = 0;
+      for (int d = 0; d < orank; ++d) {
+        if (std::find(reduced.begin(), reduced.end(), d) == reduced.end()) result_of[d] = r++;
+      }
+      i.natural = {dim(from.sub, result_of), dim(from.lane, result_of)};
+      return;
+    }
+    case Op::kReshape:
+    case Op::kBitcast: {
+      std::vector<int> operand_dim;
+      if (!DegenerateReshape(n, &operand_dim)) return;
+      if (info[n.operands[0]].flexible) {
+        i.flexible = true;
+        return;
+      }
+      VLayout from = info[n.operands[0]].natural;
+      std::vector<int> result_of(dims(n.operands[0]).size(), -1);
+      for (size_t d = 0; d < operand_dim.size(); ++d) {
+        if (operand_dim[d] >= 0) result_of[operand_dim[d]] = static_cast<int>(d);
+      }
+      // A dropped dimension of size 1 along an axis leaves that axis with one valid element, which
+      // a register does not say: such a value goes through memory.
+      i.natural = {dim(from.sub, result_of), dim(from.lane, result_of)};
+      return;
+    }
+    case Op::kTranspose: {
+      if (info[n.operands[0]].flexible) {
+        i.flexible = true;
+        return;
+      }
+      VLayout from = info[n.operands[0]].natural;
+      const Ints& perm = n.IntsAttr(AttrId::kDimensions);
+      std::vector<int> result_of(perm.size());
+      for (size_t d = 0; d < perm.size(); ++d) result_of[perm[d]] = static_cast<int>(d);
+      i.natural = {dim(from.sub, result_of), dim(from.lane, result_of)};
+      return;
+    }
+    case Op::kDot:
+      i.natural = DotLayout(id);
+      return;
+    case Op::kSlice:
+    case Op::kConcatenate:
+    case Op::kPad:
+    case Op::kReverse: {
+      for (NodeId o : n.operands) {
+        if (!info[o].flexible && dims(o).size() == n.shape.dims.size()) {
+          i.natural = info[o].natural;
+          break;
+        }
+      }
+      // Rows that move need a layout that has them, and no dense one.
+      if (i.natural.dense()) i.natural = {-1, 0};
+      for (int8_t* axis : {&i.natural.sub, &i.natural.lane}) {
+        if (*axis < 0 && rank >= 2) i.natural = DefaultVLayout(rank);
+      }
+      return;
+    }
+    default: {
+      bool flexible = true, found = false;
+      for (NodeId o : n.operands) {
+        if (info[o].flexible || info[o].scalar || (dims(o).empty() && rank > 0)) continue;
+        flexible = false;
+        VLayout l = info[o].natural;
+        if (!found) {
+          i.natural = l;
+          found = true;
+          continue;
+        }
+        if (l == i.natural) continue;
+        // Prefer the layout whose registers hold what the other's do not: real axes over
+        // replicated ones of size 1; among rank-1 layouts, rows along lanes.
+        bool more = Serves(i.natural, l, n.shape.dims) && !Serves(l, i.natural, n.shape.dims);
+        if (more || (rank == 1 && l.lane == 0 && i.natural.lane < 0)) i.natural = l;
+        if (rank == 1 && i.natural.dense() && l == VLayout{-1, 0}) i.natural = l;
+      }
+      i.flexible = flexible && !n.operands.empty();
+      return;
+    }
+  }
+}
+
+void Lowering::InferLayouts() {
+  info.assign(k.nodes.size(), {});
+  std::function<void(const kernel::Region&)> walk = [&](const kernel::Region& region) {
+    for (NodeId id : region.nodes) {
+      InferNode(id);
+      const Node& n = node(id);
+      for (NodeId o : n.operands) ++info[o].uses;
+      if (!n.hlo.empty() || !n.op_name.empty() || !n.place.empty()) {
+        std::string key = n.hlo + '\n' + n.op_name + '\n' + n.place;
+        auto [it, added] = source_rows.try_emplace(key, static_cast<int>(sources->size()));
+        if (added) sources->push_back({n.hlo, n.op_name, n.place});
+        info[id].source = it->second;
+      }
+      for (const kernel::Region& r : n.regions) walk(r);
+    }
+  };
+  walk(k.body);
+}
+
+}  // namespace tpuc::lower

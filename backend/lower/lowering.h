@@ -1,0 +1,366 @@
+// The state of one kernel's lowering and the evaluator at its heart: Get(node, layout, coordinates)
+// emits the instructions of one register of a block value, once per scope, and returns it.
+//
+//   Get(add, {0,1}, (3, 0)) -> Get(x, {0,1}, (3, 0)) = vld [x + 24]; Get(y, ..); vadd.f32
+//
+// Coordinates may count with a loop, so the same code serves unrolled blocks and loop bodies. Which
+// nodes are kept in VMEM temporaries, and which loops run, is decided in strips.cc.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
+#include "backend/lower/builder.h"
+#include "backend/lower/dot.h"
+#include "backend/lower/layout.h"
+#include "backend/lower/lower.h"
+#include "backend/lower/nests.h"
+
+namespace tpuc::lower {
+
+using kernel::Node;
+using kernel::NodeId;
+
+// An array in VMEM: where, and how.
+struct MemView {
+  MemForm form;
+  Operand base;         // scalar row, or immediate 0
+  int64_t offset = 0;   // rows added to it
+  int buffer = -1;      // for MemRef
+};
+
+struct RefState {
+  MemView view;              // of the block in VMEM
+  bool windowed = false;     // moved by DMA
+  int operand = -1;          // number of the virtual scalar that holds its address; -1: scratch
+  int buffers = 1;
+  int flag = -1;             // first sync flag
+  int64_t block_rows = 0;    // VMEM rows of one buffer
+  int64_t granules = 0;      // of one whole block
+  bool waiting = false;      // one-step: a DMA was started and not waited for yet
+  bool edge = false;         // some block is cut at the array's end
+  MemForm array;             // the whole array
+  int storage = -1;          // refs of the same storage have the same number
+};
+
+struct NodeInfo {
+  VLayout natural;
+  bool flexible = false;     // cheap in any layout: constants, iota, broadcasts of such
+  bool scalar = false;       // computed on the scalar core
+  bool mat = false;          // has a VMEM temporary (view) once its nest has run
+  bool ready = false;        // .. and it has run
+  bool stable = false;       // depends on nothing that the kernel writes
+  MemView view;
+  int source = -1;           // source row
+  int uses = 0;
+};
+
+struct LoopVar {
+  Reg counter;
+};
+
+class Lowering {
+ public:
+  Lowering(const kernel::Kernel& kernel, const Chip& chip, const LowerOptions& options,
+           llo::Function* function, std::vector<isa::SourceEntry>* sources, DiagSink* diags);
+  bool Run();
+
+  // ---- lowering.cc: the evaluator ----
+  const Node& node(NodeId id) const { return k.nodes[id]; }
+  const Dims& dims(NodeId id) const { return k.nodes[id].shape.dims; }
+  Type type(NodeId id) const { return k.nodes[id].shape.type; }
+  Operand Get(NodeId id, VLayout want, const Coords& at);
+  Operand EvalHlo(NodeId id, VLayout layout, const Coords& at);
+  Operand EvalConstant(NodeId id);
+  // A pred value as a mask register / as 0 or 1 in a vector register.
+  Operand ToMask(Operand v);
+  Operand ToVector(Operand v);
+  Operand MaskOf(int64_t sub_from, int64_t sub_to, int64_t lane_from, int64_t lane_to);
+  // 128 * sublane + lane, sublane and lane numbers; kept per scope.
+  Reg Kept(int key_id, const std::function<Reg()>& make);
+  Reg LaneSeq();
+  Reg LaneIds();
+  Reg SublaneIds();
+  // A scalar node's value on the scalar core (integers) / its predicate (pred).
+  Operand Scalar(NodeId id);
+  Operand EvalScalar(const Node& n, NodeId id);
+  Operand EvalConstantScalar(const Node& n) const;
+  bool NonNegative(NodeId id) const;
+  Reg Predicate(NodeId id);
+  // coordinate as a scalar: counter * scale + c
+  Operand CoordScalar(const Coord& at);
+  void Fail(NodeId id, std::string what);
+  bool failed() const { return failed_; }
+
+  // ---- scopes ----
+  struct Key {
+    int what;   // node id, or a negative helper kind
+    VLayout layout;
+    Coords at;
+    bool operator==(const Key& o) const {
+      return what == o.what && layout == o.layout && at == o.at;
+    }
+    template <typename H>
+    friend H AbslHashValue(H h, const Key& x) {
+      return H::combine(std::move(h), x.what, x.layout, x.at);
+    }
+  };
+  struct Scope {
+    absl::flat_hash_map<Key, Operand> memo;
+    int preheader = -1;  // block of the scope around it to which loop-invariant code goes
+    int loop = -1;       // loop variable of this scope; -1: a conditional region, -2: a nest
+    int budget = 16;     // registers that may still be hoisted out of it
+  };
+  void PushScope(int loop);
+  void PopScope() { scopes.pop_back(); --depth; }
+  bool InLoop() const;
+  void Remember(const Key& key, Operand v) { scopes[depth].memo[key] = v; }
+  const Operand* Recall(const Key& key) const;
+  // Runs `emit` in the outermost scope in which all the coordinates' loops are known.
+  Operand Invariant(const Coords& at, bool allowed, const std::function<Operand()>& emit);
+  int DepthOf(const Coords& at) const;
+
+  // ---- layout inference: inference.cc ----
+  void InferLayouts();
+  void InferNode(NodeId id);
+  // A reshape that only adds or drops dimensions of size 1: result dim -> operand dim (-1: new).
+  bool DegenerateReshape(const Node& n, std::vector<int>* operand_dim) const;
+
+  // ---- emit_memory.cc ----
+  // [base + offset + sum of coordinate * stride] as a MemRef.
+  isa::MemRef Address(const MemView& view, int64_t row,
+                      absl::Span<const std::pair<Coord, int64_t>> terms);
+  // One register of the array seen through `view`, shifted by `starts` (elements; one a dimension).
+  struct Start {
+    Operand scalar;     // scalar part, elements; immediate 0 where none
+    int64_t c = 0;
+  };
+  Operand LoadTile(const MemView& view, absl::Span<const Start> starts, const Dims& dims,
+                   VLayout layout, const Coords& at, NodeId id);
+  void StoreTile(const MemView& view, absl::Span<const Start> starts, const Dims& dims,
+                 VLayout layout, const Coords& at, Operand value, NodeId id);
+  Operand EvalLoad(NodeId id, VLayout layout, const Coords& at);
+  std::vector<Start> StartsOf(const Node& n);
+  MemView Shift(const MemView& view, absl::Span<const Start> starts);
+  Operand Unpack(const MemForm& form, Operand v);
+  Operand UnpackRow(const MemForm& form, Operand v, int part);
+  Operand UnpackOne(const MemForm& form, Operand v, int part);
+  Operand Pack(const MemForm& form, Operand v);
+  VLayout NaturalOfLoad(const Node& n) const;
+  // The layout in which a store wants its operand.
+  VLayout LayoutOfStore(const Node& n) const;
+  void EmitStoreTile(NodeId store, const Coords& at);
+  MemView NewTemporary(absl::string_view name, const MemForm& form);
+
+  // ---- emit_elementwise.cc, emit_math.cc ----
+  Operand EvalElementwise(NodeId id, VLayout layout, const Coords& at);
+  Operand EvalIota(NodeId id, VLayout layout, const Coords& at);
+  Operand EvalConvert(Operand v, Type from, Type to, NodeId id);
+  Operand RoundTo(Type type, Operand v);
+  Operand Unary(const Node& n, Operand a, NodeId id);
+  Operand Binary(Op op, Type type, Operand a, Operand b, NodeId id);
+  Operand Compare(const Node& n, Operand a, Operand b, NodeId id);
+  Operand Vsel(Operand mask, Operand a, Operand b);
+  Operand V(Opcode op, Operand a, Operand b) { return b_.Op(op, {a, b}); }
+  Operand V(Opcode op, Operand a) { return b_.Op(op, {a}); }
+  Operand Add(Operand a, Operand b) { return V(Opcode::kVaddF32, a, b); }
+  Operand Sub(Operand a, Operand b) { return V(Opcode::kVsubF32, a, b); }
+  Operand Mul(Operand a, Operand b) { return V(Opcode::kVmulF32, a, b); }
+  Operand Exp(Operand x);
+  Operand Log(Operand x);
+  Operand Expm1(Operand x);
+  Operand Log1p(Operand x);
+  Operand Sqrt(Operand x);
+  Operand Divide(Operand a, Operand b);
+  Operand Power(Operand a, Operand b);
+  Operand SinCos(Operand x, int which);
+  Operand Erfc(Operand x, bool complement);
+  Operand Atan2(Operand y, Operand x);
+  Operand Math(Op op, Operand a, NodeId id);
+  Operand Poly(Operand x, std::initializer_list<double> coefficients);
+  Operand Abs(Operand x);
+  Operand CopySign(Operand magnitude, Operand sign);
+  Operand Less(Operand a, Operand b);
+  Operand Equal(Operand a, Operand b);
+  Operand IsNan(Operand a);
+  Operand PowerInt(Type t, Operand a, Operand b);
+  Operand Remainder(Operand a, Operand b);
+  // Quotient and remainder of 32-bit unsigned values.
+  std::pair<Operand, Operand> DivRemU32(Operand a, Operand b);
+  Operand DivRemInt(Op op, Type type, Operand a, Operand b);
+  Operand Identity(Op reducer, Type type);
+
+  // ---- emit_reduce.cc ----
+  Operand EvalReduce(NodeId id, VLayout layout, const Coords& at);
+  // The layout a reduction reads its operand in.
+  VLayout OperandLayout(NodeId id) const;
+  // One operand register, its parts beyond the array replaced by the identity / what remains to do
+  // once all registers are combined.
+  Operand ReducePart(NodeId id, const Coords& operand_at);
+  Operand FinishReduce(NodeId id, Operand acc);
+  Operand ReduceLanes(Op reducer, Type t, Operand v, NodeId id);
+  // The reducer over the sublanes and / or lanes of one register; replicated afterwards.
+  Operand ReduceInside(Op reducer, Type type, Operand v, bool sub, bool lane, NodeId id);
+  Operand Combine(Op reducer, Type type, Operand a, Operand b, NodeId id);
+  // Parts beyond the logical size of the tile's sublane / lane dimension become `fill`.
+  Operand MaskTile(Operand v, const Dims& dims, VLayout layout, const Coords& at, bool sub,
+                   bool lane, Operand fill);
+
+  // ---- emit_move.cc ----
+  Operand Relayout(NodeId id, VLayout have, VLayout want, const Coords& at);
+  Operand Replicate(Operand v, bool sub, bool lane);
+  const MemView* StoredAs(NodeId id, VLayout layout);
+  bool CopyDone(NodeId id, VLayout layout) const;
+  Operand LaneToSub(NodeId id, const Coords& at, int d);
+  Operand SubToLane(NodeId id, VLayout have, const Coords& at, int d);
+  Operand TransposeTile(NodeId id, VLayout have, VLayout want, const Coords& at);
+  Operand EvalBroadcast(NodeId id, VLayout layout, const Coords& at);
+  Operand EvalReshape(NodeId id, VLayout layout, const Coords& at);
+  Operand EvalTranspose(NodeId id, VLayout layout, const Coords& at);
+  Operand EvalSlice(NodeId id, VLayout layout, const Coords& at);
+  Operand EvalConcatOrPad(NodeId id, VLayout layout, const Coords& at);
+  bool PlacePart(NodeId x, VLayout layout, const Coords& at, const Dims& offset, const Dims& size,
+                 Operand* value, Operand* mask, bool* all);
+  Operand EvalReverse(NodeId id, VLayout layout, const Coords& at);
+  Operand EvalMoved(NodeId id, VLayout layout, const Coords& at);
+  // The register whose element (s, l) is element (s + sub_shift, l + lane_shift) of the operand,
+  // counted from register `at` (elements outside it have no meaning).
+  Operand Shifted(NodeId id, VLayout layout, const Coords& at, int64_t sub_shift,
+                  int64_t lane_shift);
+  Operand RotateLanes(Operand v, int64_t n);
+  void MoveRows(NodeId id);
+  bool ReshapeInPlace(NodeId id);
+  bool SourceIndex(NodeId id, absl::Span<const int64_t> at, std::vector<int64_t>* from);
+  void ClearPadding(const MemView& view, const Dims& dims, VLayout layout);
+
+  // ---- emit_dot.cc ----
+  bool PlanDot(NodeId id, DotPlan* plan);
+  VLayout DotLayout(NodeId id);
+  Operand Weight(const DotPlan& p, const DotAt& at, Coord kk, Coord nn);
+  Operand Row(const DotPlan& p, const DotAt& at, Coord m, Coord kk);
+  void Push(const DotPlan& p, const DotAt& at, Coord k0, Coord n0, int64_t k_left, int64_t n_left,
+            bool diagonal, int unit);
+  Reg Multiply(Operand low, int64_t low_lanes, Operand high, bool has_high, int64_t high_lanes,
+               bool latch, int unit);
+  Operand EvalDot(NodeId id, VLayout layout, const Coords& at);
+  void EmitSmallDot(NodeId id, const DotPlan& p, const DotAt& at);
+
+  // ---- strips.cc, nests.cc ----
+  static constexpr int64_t kWholeWork = 400;  // registers computed by a region kept in one block
+  void LowerRegion(const kernel::Region& region);
+  void LowerWhole(const kernel::Region& region);
+  void LowerNests(const kernel::Region& region);
+  void EmitStoreWhole(NodeId store);
+  void ForceLoads(const kernel::Region& region, NodeId id);
+  void Fix(NodeId id);
+  void FixUsed(const kernel::Region& region);
+  void LowerWhen(NodeId id);
+  void LowerFor(NodeId id);
+  // Stores a value to a temporary and reads it from there from now on.
+  void Materialize(NodeId id);
+  std::vector<NodeId> OuterValues(NodeId control);
+  std::vector<Request> Requests(NodeId id, VLayout layout);
+  bool NeedsMemory(NodeId id);
+  bool StridedInTile(NodeId id);
+  void Expand(NodeId id, VLayout want, std::vector<NestItem>* items);
+  void ChooseKept(const kernel::Region& region);
+  std::vector<int64_t> RowSpace(const NestItem& item);
+  NodeId ValueOf(const NestItem& item);
+  void EmitItemRow(const NestItem& item, const Coords& row);
+  void EmitItemTile(const NestItem& item, const Coords& at);
+  void Reserve(const NestItem& item);
+  bool SameRow(NodeId id, VLayout layout, const std::vector<char>& members);
+  bool ReachesMember(NodeId id, const std::vector<char>& members);
+  bool Conflicts(const NestItem& a, const NestItem& b);
+  bool RowWise(const NestItem& item);
+  bool InlineReduce(NodeId id);
+  bool HasLaterLoad(const kernel::Region& region, NodeId store);
+  bool UsersWithin(NodeId dot, const std::vector<NestItem>& nest, const std::vector<NestItem>& items);
+  bool StoreInPlace(const NestItem& value, std::vector<NestItem>* items);
+  void EmitNest(const std::vector<NestItem>& nest, const std::vector<NestItem>& items);
+  int64_t RowUnroll(const std::vector<NestItem>& nest);
+  void EmitReduceNest(NodeId id);
+  void EmitMoveNest(NodeId id);
+  bool StorePieces(NodeId id);
+  // ---- nest_dot.cc ----
+  bool DotDrives(const NestItem& item);
+  bool CheckPrecision(NodeId dot);
+  void RowBlocks(int64_t groups, int64_t step,
+                 const std::function<void(Coord first, int64_t count, bool latch)>& rows);
+  void DriveRows(NodeId dot, const DotPlan& p, const DotAt& at,
+                 const std::function<void(const Coords& row)>& emit);
+  void PassRows(NodeId dot, const DotPlan& p, const DotAt& at, Coord kp, int64_t k_left, Coord np,
+                absl::Span<const int64_t> n_left, bool split, bool first);
+  void PassesOverK(NodeId dot, const DotPlan& p, const DotAt& at, Coord np,
+                   absl::Span<const int64_t> n_left, bool split);
+  void MultiPassDot(NodeId dot, const DotPlan& p, const DotAt& at);
+  void EmitDotNest(const std::vector<NestItem>& nest);
+  int64_t Work(const kernel::Region& region) const;
+  bool DependsOnLoadOf(NodeId id, int storage) const;
+
+  // ---- loops.cc ----
+  int NewBlock(std::string label, int64_t trips, bool in_grid);
+  // Calls body with each coordinate vector of the tile grid: unrolled, or in loops with an unrolled
+  // innermost part.
+  struct Space {
+    std::vector<int64_t> extents;
+    std::vector<int64_t> steps;   // body covers this many tiles of the dimension
+    std::vector<char> peel;       // the last body is not like the others
+    int64_t unroll = 4;           // bodies in a loop
+    int64_t flat_limit = 8;       // bodies that are emitted without a loop
+  };
+  Space SpaceOf(const Dims& dims, VLayout layout) const;
+  void ForTiles(const Space& space, const std::function<void(const Coords&)>& body);
+  void ForTilesFrom(const Space& space, size_t d, Coords* at,
+                    const std::function<void(const Coords&)>& body);
+  // A counted loop around `body`; the loop variable counts 0, step, .. below trips * step.
+  void EmitLoop(int64_t trips, int64_t step, const std::function<void(int loop)>& body);
+
+  // ---- pipeline.cc ----
+  bool SetUpRefs();
+  bool Allocate(absl::string_view name, int64_t rows, int* buffer, int64_t* offset);
+  void EmitOneStep();
+  void EmitGridLoop();
+  std::vector<Operand> NextAxes();
+  Reg IndexChanges(int ref, absl::Span<const Operand> now, absl::Span<const Operand> next);
+  void StartCopy(int ref, bool in, absl::Span<const Operand> index, Operand vmem, Operand flag);
+  Operand IndexValue(const kernel::Expr& e, absl::Span<const Operand> axes);
+  std::vector<Operand> BlockIndex(int ref, absl::Span<const Operand> axes);
+  void WaitFor(int ref);
+  void WaitForAll();
+  void SetViewBase(int ref, absl::Span<const Operand> axes);
+
+  const kernel::Kernel& k;
+  const Chip& chip;
+  const LowerOptions& options;
+  llo::Function* f;
+  std::vector<isa::SourceEntry>* sources;
+  DiagSink* diags;
+  Builder b_;
+
+  std::vector<RefState> refs;
+  std::vector<NodeInfo> info;
+  std::vector<LoopVar> loops;
+  std::vector<Scope> scopes;
+  int depth = 0;              // index of the scope that code is emitted for
+  std::vector<Operand> axes;  // grid indices in this step
+  std::vector<Operand> loop_index;  // of the enclosing kFor nodes, by node id
+  bool whole = true;          // small region: everything in one block
+  std::vector<char> keep_;    // nests: nodes that get a temporary
+  std::map<std::tuple<NodeId, int, int>, MemView> stored;  // copies for relayouts, by layout
+  std::set<std::tuple<NodeId, int, int>> copies_done;  // .. that have been written
+  int64_t next_row = 0;
+  int next_flag = 0;
+  bool failed_ = false;
+  absl::flat_hash_map<std::string, int> source_rows;
+};
+
+}  // namespace tpuc::lower

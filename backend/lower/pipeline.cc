@@ -1,0 +1,363 @@
+// Windows and their movement: VMEM for each operand's block, DMA in before the body, DMA out after
+// it. An operand already in VMEM is a view. A grid of one step starts its copies first thing and
+// waits before the first use; grids of more steps are in grid_loop.cc.
+//
+//   vsyncpa f,0; dma.hbm_to_vmem s0, n, row, f; ... dma.done.wait f,n; vsyncadd f,-n; vld ..
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "backend/kernel/windows.h"
+#include "backend/lower/lowering.h"
+#include "src/diag/check.h"
+
+namespace tpuc::lower {
+
+namespace {
+
+constexpr int64_t kGranulesPerRow = 16;
+
+// The form without squeezed dimensions, as the body sees it.
+MemForm DropDims(const MemForm& form, const std::vector<bool>& squeezed) {
+  MemForm r = form;
+  r.dims.clear();
+  r.stride.clear();
+  r.major.clear();
+  std::vector<int> to(form.dims.size(), -1);
+  for (size_t d = 0; d < form.dims.size(); ++d) {
+    if (d < squeezed.size() && squeezed[d]) continue;
+    to[d] = static_cast<int>(r.dims.size());
+    r.dims.push_back(form.dims[d]);
+    r.stride.push_back(form.stride[d]);
+  }
+  r.sub = form.sub < 0 ? -1 : to[form.sub];
+  r.lane = form.lane < 0 ? -1 : to[form.lane];
+  for (int64_t m : form.major) {
+    if (to[m] >= 0) r.major.push_back(to[m]);
+  }
+  return r;
+}
+
+}  // namespace
+
+bool Lowering::Allocate(absl::string_view name, int64_t rows, int* buffer, int64_t* offset) {
+  rows = CeilDiv(std::max<int64_t>(rows, 1), kSublanes) * kSublanes;
+  int64_t used = next_row - options.first_row;
+  llo::Allocation a;
+  a.name = std::string(name);
+  a.size = rows;
+  a.offset = next_row;
+  *buffer = f->args + static_cast<int>(f->allocations.size());
+  *offset = next_row;
+  f->allocations.push_back(a);
+  next_row += rows;
+  if (used + rows > options.row_limit && !failed_) {
+    failed_ = true;
+    Diag& d = diags->Add(
+        DiagCode::kVmemBudget, nullptr, k.loc,
+        absl::StrCat("kernel ", k.name, ": windows, scratch and temporaries need more than the ",
+                     options.row_limit * 512, " bytes of VMEM available (", (used + rows) * 512,
+                     " so far, for ", name, ")"));
+    std::vector<llo::Allocation> sorted = f->allocations;
+    std::stable_sort(sorted.begin(), sorted.end(), [](const llo::Allocation& x, const llo::Allocation& y) {
+      return x.size > y.size;
+    });
+    for (size_t i = 0; i < sorted.size() && i < 5; ++i) {
+      d.notes.push_back({{}, absl::StrCat(sorted[i].name, ": ", sorted[i].size * 512, " bytes")});
+    }
+    d.hint = "make the blocks smaller";
+    return false;
+  }
+  return !failed_;
+}
+
+bool Lowering::SetUpRefs() {
+  int operands = 0;
+  bool one_step = k.GridSteps() <= 1;
+  std::vector<kernel::WindowBytes> windows = kernel::WindowsOf(k);
+  for (const kernel::Ref& ref : k.refs) operands += ref.role != kernel::Ref::Role::kScratch;
+  f->args = operands;
+  for (int i = 0; i < operands; ++i) f->New(RegClass::kScalar);
+  int operand = 0;
+  for (size_t r = 0; r < k.refs.size(); ++r) {
+    const kernel::Ref& ref = k.refs[r];
+    RefState s;
+    s.storage = static_cast<int>(r);
+    if (ref.alias >= 0) s.storage = ref.alias;
+    std::string why;
+    Shape window = kernel::WindowShape(ref);
+    std::optional<MemForm> block = FormOf(window, window.dims, &why);
+    Shape array = kernel::WithDeviceLayout(ref.shape);
+    std::optional<MemForm> all = FormOf(array, array.dims, &why);
+    if (!block || !all) {
+      Fail(-1, absl::StrCat("operand ", ref.name, ": ", why));
+      return false;
+    }
+    s.array = *all;
+    s.block_rows = block->rows;
+    if (ref.role != kernel::Ref::Role::kScratch) s.operand = operand++;
+    for (size_t d = 0; d < ref.block.size(); ++d) s.edge |= ref.shape.dims[d] % ref.block[d] != 0;
+    MemForm form = *block;
+    if (s.operand >= 0 && ref.InVmem()) {
+      // A view: the block's dimensions, the array's strides.
+      if (s.edge) {
+        Fail(-1, absl::StrCat("operand ", ref.name, ": blocks of an array in VMEM that do not divide it"));
+        return false;
+      }
+      form.stride = all->stride;
+      form.lane_tiles = all->lane_tiles;
+      form.sub_tiles = all->sub_tiles;
+      form.rows = all->rows;
+      s.view.base = isa::S(s.operand);
+      s.view.buffer = s.operand;
+    } else {
+      s.buffers = one_step ? 1 : windows[r].buffers;
+      s.windowed = s.operand >= 0;
+      if (!Allocate(ref.name, block->rows * s.buffers, &s.view.buffer, &s.view.offset)) return false;
+      s.view.base = Imm(0);
+      s.granules = block->rows * kGranulesPerRow;
+      if (s.windowed) {
+        s.flag = next_flag;
+        next_flag += s.buffers;
+        llo::Allocation a;
+        a.name = absl::StrCat(ref.name, ".sem");
+        a.memory = isa::Memory::kSync;
+        a.size = s.buffers;
+        a.offset = s.flag;
+        f->allocations.push_back(a);
+      }
+    }
+    s.view.form = DropDims(form, ref.squeezed);
+    refs.push_back(std::move(s));
+  }
+  for (size_t r = 0; r < refs.size(); ++r) {  // one number for one memory
+    if (refs[r].storage != static_cast<int>(r) && !refs[r].windowed) {
+      refs[r].view.buffer = refs[refs[r].storage].view.buffer;
+    }
+    if (refs[r].windowed) refs[r].storage = static_cast<int>(r);
+  }
+  return true;
+}
+
+namespace {
+
+struct Level {
+  int64_t count, hbm, vmem;   // rows
+  bool cut = false;
+  Operand now;                // count at this block
+};
+
+}  // namespace
+
+// The DMA of one block. `index`: block index of each dimension; `vmem`: first row of the window.
+void Lowering::StartCopy(int r, bool in, absl::Span<const Operand> index, Operand vmem,
+                         Operand flag) {
+  const kernel::Ref& ref = k.refs[r];
+  RefState& s = refs[r];
+  const MemForm& a = s.array;
+  std::string why;
+  MemForm w = *FormOf(kernel::WindowShape(ref), Dims(ref.block.begin(), ref.block.end()), &why);
+  Operand row = Imm(0);
+  std::vector<Level> levels;
+  auto level = [&](int64_t block, int64_t total, int64_t hbm, int64_t vm, int d) {
+    row = b_.Sadd(row, b_.Smul(index[d], Imm(block * hbm)));
+    Level l{block, hbm, vm, false, Imm(block)};
+    if (total % block != 0 && total > block) {
+      l.cut = true;
+      l.now = b_.Smin(Imm(block), b_.Ssub(Imm(total), b_.Smul(index[d], Imm(block))));
+    } else if (total < block) {
+      l.count = total;
+      l.now = Imm(total);
+    }
+    levels.push_back(l);
+  };
+  int64_t run = w.tile_rows;
+  if (w.flat) {
+    run = 1;
+    if (!ref.block.empty()) level(w.rows, a.rows, 1, 1, 0);
+  } else {
+    level(w.lane_tiles, a.lane_tiles, a.tile_rows, w.tile_rows, w.lane);
+    level(w.sub_tiles, a.sub_tiles, a.lane_tiles * a.tile_rows, w.lane_tiles * w.tile_rows, w.sub);
+    for (auto it = w.major.rbegin(); it != w.major.rend(); ++it) {
+      int d = static_cast<int>(*it);
+      level(ref.block[d], ref.shape.dims[d], a.stride[d], w.stride[d], d);
+    }
+  }
+  // Contiguous levels join into one run; then one strided level; the rest are separate transfers.
+  Operand run_now = Imm(run);
+  bool run_cut = false;
+  size_t i = 0;
+  for (; i < levels.size() && !run_cut; ++i) {
+    const Level& l = levels[i];
+    if (l.count == 1 && !l.cut) continue;
+    if (l.hbm != run || l.vmem != run) break;
+    run_now = b_.Smul(l.now, run_now);
+    run_cut = l.cut;
+    run *= l.count;
+  }
+  while (i < levels.size() && levels[i].count == 1 && !levels[i].cut) ++i;
+  bool strided = i < levels.size();
+  Level step = strided ? levels[i++] : Level{1, 0, 0, false, Imm(1)};
+  std::vector<Level> outer;
+  int64_t transfers = 1;
+  for (; i < levels.size(); ++i) {
+    if (levels[i].count == 1) continue;
+    outer.push_back(levels[i]);
+    transfers *= levels[i].count;
+  }
+  if (transfers > 256) {
+    Fail(-1, absl::StrCat("operand ", ref.name, ": a block of ", transfers, " separate transfers"));
+    return;
+  }
+  Operand hbm = b_.Sadd(isa::S(s.operand), b_.Smul(row, Imm(kGranulesPerRow)));
+  Operand run_granules = b_.Smul(run_now, Imm(kGranulesPerRow));
+  Operand total = b_.Smul(step.now, run_granules);
+  Operand moved = Imm(0);  // granules in all, where blocks are cut
+  Reg old_pred = b_.predicate();
+  bool old_negated = b_.predicate_negated();
+  for (int64_t t = 0; t < transfers; ++t) {
+    int64_t rest = t, hbm_rows = 0, vmem_rows = 0;
+    Reg inside;
+    for (const Level& l : outer) {
+      int64_t e = rest % l.count;
+      rest /= l.count;
+      hbm_rows += e * l.hbm;
+      vmem_rows += e * l.vmem;
+      if (l.cut) {
+        Reg p = b_.Op(Opcode::kScmpGt, {b_.AsScalar(l.now), Imm(e)});
+        inside = inside.valid() ? b_.Op(Opcode::kPand, {inside, p}) : p;
+      }
+    }
+    Operand from = b_.Sadd(hbm, Imm(hbm_rows * kGranulesPerRow));
+    Operand to = b_.Sadd(vmem, Imm(vmem_rows));
+    std::vector<Operand> src = in ? std::vector<Operand>{from, total, to, flag}
+                                  : std::vector<Operand>{to, total, from, flag};
+    if (strided) {
+      Operand hs = Imm(step.hbm * kGranulesPerRow), vs = Imm(step.vmem * kGranulesPerRow);
+      src.insert(src.end(), {in ? hs : vs, in ? vs : hs, run_granules});
+    }
+    if (inside.valid()) {
+      Reg p = inside;
+      if (old_pred.valid()) {
+        Reg o = old_negated ? b_.Op(Opcode::kPneg, {old_pred}) : old_pred;
+        p = b_.Op(Opcode::kPand, {o, inside});
+      }
+      b_.SetPredicate(p, false);
+      moved = b_.Sadd(moved, b_.Select(inside, total, Imm(0)));
+    } else {
+      moved = b_.Sadd(moved, total);
+    }
+    b_.Op(in ? Opcode::kDmaHbmToVmem : Opcode::kDmaVmemToHbm, src);
+    b_.SetPredicate(old_pred, old_negated);
+  }
+  // Waits always ask for a whole block: what a cut one lacks is added at once.
+  Operand lacking = b_.Ssub(Imm(s.granules), moved);
+  if (!lacking.is_imm() || lacking.imm != 0) b_.Op(Opcode::kVsyncadd, {flag, lacking});
+}
+
+Operand Lowering::IndexValue(const kernel::Expr& e, absl::Span<const Operand> axes_now) {
+  using Kind = kernel::Expr::Kind;
+  auto arg = [&](int i) { return IndexValue(e.args[i], axes_now); };
+  switch (e.kind) {
+    case Kind::kConst:
+      return Imm(e.value);
+    case Kind::kAxis:
+      return axes_now[e.value];
+    case Kind::kNum:
+      return Imm(k.grid[e.value].extent);
+    case Kind::kParam:
+      return Imm(k.params[e.value].value);
+    case Kind::kAdd:
+      return b_.Sadd(arg(0), arg(1));
+    case Kind::kSub:
+      return b_.Ssub(arg(0), arg(1));
+    case Kind::kMul:
+      return b_.Smul(arg(0), arg(1));
+    case Kind::kDiv:
+      return b_.Sdiv(arg(0), arg(1));
+    case Kind::kCdiv: {
+      Operand d = arg(1);
+      return b_.Sdiv(b_.Sadd(arg(0), b_.Ssub(d, Imm(1))), d);
+    }
+    case Kind::kMod:
+      return b_.Srem(arg(0), arg(1));
+    case Kind::kMin:
+      return b_.Smin(arg(0), arg(1));
+    case Kind::kMax:
+      return b_.Smax(arg(0), arg(1));
+    case Kind::kNeg:
+      return b_.Ssub(Imm(0), arg(0));
+  }
+  return Imm(0);
+}
+
+std::vector<Operand> Lowering::BlockIndex(int r, absl::Span<const Operand> axes_now) {
+  std::vector<Operand> index;
+  const kernel::Ref& ref = k.refs[r];
+  for (size_t d = 0; d < ref.block.size(); ++d) {
+    index.push_back(d < ref.index.size() ? IndexValue(ref.index[d], axes_now) : Imm(0));
+  }
+  return index;
+}
+
+// A view's first row at this grid point.
+void Lowering::SetViewBase(int r, absl::Span<const Operand> axes_now) {
+  RefState& s = refs[r];
+  if (s.operand < 0 || s.windowed) return;
+  const kernel::Ref& ref = k.refs[r];
+  std::vector<Operand> index = BlockIndex(r, axes_now);
+  Operand row = Imm(0);
+  for (size_t d = 0; d < index.size(); ++d) {
+    int64_t rows;
+    if (s.array.flat) {
+      rows = ref.block[d] / (kLanes * s.array.packing);
+    } else if (static_cast<int>(d) == s.array.lane) {
+      rows = ref.block[d] / kLanes * s.array.tile_rows;
+    } else if (static_cast<int>(d) == s.array.sub) {
+      rows = CeilDiv(ref.block[d], s.array.tile_sub) * s.array.lane_tiles * s.array.tile_rows;
+    } else {
+      rows = ref.block[d] * s.array.stride[d];
+    }
+    row = b_.Sadd(row, b_.Smul(index[d], Imm(rows)));
+  }
+  s.view.base = b_.Sadd(isa::S(s.operand), row);
+}
+
+void Lowering::WaitFor(int r) {
+  RefState& s = refs[r];
+  if (!s.waiting) return;
+  s.waiting = false;
+  b_.Op(Opcode::kDmaDoneWait, {Imm(s.flag), Imm(s.granules)});
+  b_.Op(Opcode::kVsyncadd, {Imm(s.flag), Imm(-s.granules)});
+}
+
+void Lowering::WaitForAll() {
+  for (size_t r = 0; r < refs.size(); ++r) WaitFor(static_cast<int>(r));
+}
+
+void Lowering::EmitOneStep() {
+  NewBlock("entry", 1, true);
+  axes.assign(k.grid.size(), Imm(0));
+  using Role = kernel::Ref::Role;
+  for (size_t r = 0; r < refs.size(); ++r) {
+    if (refs[r].windowed) b_.Op(Opcode::kVsyncpa, {Imm(refs[r].flag), Imm(0)});
+    SetViewBase(static_cast<int>(r), axes);
+  }
+  for (size_t r = 0; r < refs.size(); ++r) {
+    if (!refs[r].windowed || k.refs[r].role != Role::kIn) continue;
+    StartCopy(static_cast<int>(r), true, BlockIndex(static_cast<int>(r), axes),
+              Imm(refs[r].view.offset), Imm(refs[r].flag));
+    refs[r].waiting = true;
+  }
+  LowerRegion(k.body);
+  WaitForAll();
+  if (failed_) return;
+  for (size_t r = 0; r < refs.size(); ++r) {
+    if (!refs[r].windowed || k.refs[r].role != Role::kOut) continue;
+    StartCopy(static_cast<int>(r), false, BlockIndex(static_cast<int>(r), axes),
+              Imm(refs[r].view.offset), Imm(refs[r].flag));
+    refs[r].waiting = true;
+  }
+  WaitForAll();
+}
+
+}  // namespace tpuc::lower
