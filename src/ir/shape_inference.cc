@@ -197,14 +197,15 @@ bool Clamp(const Instruction& instruction, Shape* result, std::string* error) {
 }
 
 bool Map(const Instruction& instruction, Shape* result, std::string* error) {
-  const Instruction* root = instruction.ComputationAttr(AttrId::kToApply)->root;
+  const Shape* root = &instruction.ComputationAttr(AttrId::kToApply)->root->shape;
+  if (root->IsTuple() && root->elements.size() == 1) root = &root->elements[0];  // as XLA does
   for (size_t i = 1; i < instruction.operands.size(); ++i) {
     if (!SameShapes(instruction, 0, static_cast<int64_t>(i), false, error)) return false;
   }
-  *result = WithType(instruction.operands[0]->shape, root->shape.type);
-  if (root->shape.IsScalar()) return true;
+  *result = WithType(instruction.operands[0]->shape, root->type);
+  if (root->IsScalar()) return true;
   *error = absl::StrCat("map applies a computation that yields a scalar, not ",
-                        ToString(root->shape, false));
+                        ToString(*root, false));
   return false;
 }
 

@@ -31,11 +31,6 @@ bool Dot(const Instruction& instruction, Shape* result, std::string* error) {
     *result = instruction.shape;
     return true;
   }
-  if (ClassOf(lhs.type) != ClassOf(rhs.type) && !(IsInteger(lhs.type) && IsInteger(rhs.type))) {
-    *error = absl::StrCat("operands of dot are of different kinds: ", ToString(lhs, false), " and ",
-                          ToString(rhs, false));
-    return false;
-  }
   const Ints& lhs_batch = instruction.IntsAttr(AttrId::kLhsBatchDims);
   const Ints& rhs_batch = instruction.IntsAttr(AttrId::kRhsBatchDims);
   const Ints& lhs_contract = instruction.IntsAttr(AttrId::kLhsContractingDims);

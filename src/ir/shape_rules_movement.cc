@@ -36,7 +36,8 @@ bool Broadcast(const Instruction& instruction, Shape* result, std::string* error
   }
   if (!CheckDimensions(dimensions, result->rank(), "dimensions of broadcast", error)) return false;
   for (int i = 0; i < from.rank(); ++i) {
-    if (from.dims[i] == result->dims[dimensions[i]]) continue;
+    // XLA lets a dimension of size 1 repeat.
+    if (from.dims[i] == result->dims[dimensions[i]] || from.dims[i] == 1) continue;
     *error = absl::StrCat("dimension ", i, " of ", OperandText(instruction, 0), " has size ",
                           from.dims[i], ", dimension ", dimensions[i], " of the result ",
                           ToString(*result, false), " has ", result->dims[dimensions[i]]);

@@ -26,10 +26,7 @@ bool Agrees(const Instruction& instruction, const Shape& inferred) {
   if (Compatible(instruction.shape, inferred)) return true;
   switch (instruction.op) {
     case Op::kDot:
-      if (IsInteger(instruction.shape.type) && IsInteger(inferred.type)) {
-        return instruction.shape.dims == inferred.dims;
-      }
-      return SameDims(instruction.shape, inferred);
+      return instruction.shape.IsArray() && instruction.shape.dims == inferred.dims;
     case Op::kReduce:
     case Op::kFusion:  // kCustom fusions of XLA's GPU back end aside, bodies say the same
       return SameDims(instruction.shape, inferred);
