@@ -140,9 +140,9 @@ bool Assembler::ScheduleAndAllocate() {
   for (int round = 0;; ++round) {
     schedule::ScheduleOptions options;
     options.registers = schedule::RegistersOf(chip_);
-    options.must_fit = round > 0;
-    if (round > 0) options.window = 512;
-    if (round > 2) options.window = 1;
+    options.near_order = round > 0;
+    options.must_fit = round > 2;
+    if (round > 4) options.window = 1;
     int bad_block = 0;
     if (!schedule::ScheduleFunction(f_, chip_, options, &schedule_, &bad_block)) {
       return Fail(DiagCode::kQueueDepth,

@@ -2,6 +2,7 @@
 // in memory everywhere.
 #include "backend/regalloc/spill.h"
 
+#include <algorithm>
 #include <deque>
 #include <limits>
 #include <utility>
@@ -41,12 +42,24 @@ class Spiller {
     int reg = -1;       // register (as it was named) that is written or filled
     bool fill = false;  // inst.dest is its new name, the rest is yet to be made
   };
+  // The only write of a register, where repeating it gives the same value again: anywhere (block
+  // -1), or for reads up to instruction `until` of its block.
+  struct Remake {
+    Inst inst;
+    int block = -1, until = 0;
+  };
   struct Uses {
     std::vector<int> reads;  // instruction numbers, rising
     size_t next = 0;
   };
 
   void FindRemakeable();
+  void FindReloadable();
+  bool CanRemake(int reg, int at) const {
+    auto it = remake_.find(reg);
+    if (it == remake_.end()) return false;
+    return it->second.block < 0 || (it->second.block == block_ && at <= it->second.until);
+  }
   bool IsLocal(int reg) const { return !in_memory_.contains(reg); }
   Outcome SpillBlock(int b);
   int NextUse(int reg, int at);
@@ -63,9 +76,9 @@ class Spiller {
   SpillArea& area_;
   SpillCounts& counts_;
   llo::Liveness live_;
-  absl::flat_hash_map<int, Inst> remake_;  // registers whose only write can be repeated anywhere
-  absl::btree_set<int> in_memory_;         // cross blocks in memory, not in a register
-  absl::btree_set<int> homed_;             // stored after each write
+  absl::flat_hash_map<int, Remake> remake_;  // by register
+  absl::btree_set<int> in_memory_;           // cross blocks in memory, not in a register
+  absl::btree_set<int> homed_;               // stored after each write
   absl::flat_hash_map<int, int64_t> home_;
   std::deque<int64_t> free_homes_;       // longest unused first
   std::vector<std::vector<Item>> code_;  // by block
@@ -102,8 +115,44 @@ void Spiller::FindRemakeable() {
       if (++writes[inst.dest.id] > 1) {
         remake_.erase(inst.dest.id);
       } else if (!inst.pred.valid() && MayRemake(inst)) {
-        remake_[inst.dest.id] = inst;
+        remake_[inst.dest.id] = {inst};
       }
+    }
+  }
+}
+
+// Loads of memory that the rest of the block, up to some point, does not change.
+void Spiller::FindReloadable() {
+  if (cls_ != RegClass::kVector) return;
+  absl::flat_hash_map<int, int> scalar_writes, writes;
+  for (int a = 0; a < f_.args; ++a) ++scalar_writes[a];
+  for (const llo::Block& block : f_.blocks) {
+    for (const Inst& inst : block.insts) {
+      if (inst.dest.cls == RegClass::kScalar) ++scalar_writes[inst.dest.id];
+      if (inst.dest.cls == cls_) ++writes[inst.dest.id];
+    }
+  }
+  for (int b = 0; b < static_cast<int>(f_.blocks.size()); ++b) {
+    const std::vector<Inst>& insts = f_.blocks[b].insts;
+    int end = insts.size();
+    int disturbed = end;                   // first DMA or wait from here on
+    int unknown = end;                     // first store to who knows where
+    absl::flat_hash_map<int, int> stored;  // first store by buffer
+    for (int i = end - 1; i >= 0; --i) {
+      const Inst& inst = insts[i];
+      if (llo::IsDma(inst.op) || inst.op == Opcode::kDmaDoneWait) disturbed = i;
+      if (llo::IsStore(inst.op) && !llo::IsSmem(inst.op)) {
+        if (inst.mem.buffer < 0) unknown = i;
+        stored[inst.mem.buffer] = i;
+      }
+      if (inst.op != Opcode::kVld || inst.pred.valid() || inst.mem.buffer < 0) continue;
+      int reg = inst.dest.id;
+      const Operand& base = inst.mem.base;
+      if (writes[reg] != 1 || live_.in[b].Has(reg) || live_.out[b].Has(reg)) continue;
+      if (!base.is_imm() && scalar_writes[base.reg.id] != 1) continue;
+      auto it = stored.find(inst.mem.buffer);
+      int until = std::min({disturbed, unknown, it == stored.end() ? end : it->second});
+      remake_[reg] = {inst, b, until};
     }
   }
 }
@@ -127,7 +176,7 @@ Spiller::Outcome Spiller::Evict(int at, const absl::btree_set<int>& keep) {
     int next = NextUse(reg, at);
     double distance = next == kNever ? 1e12 : next == kAfterBlock ? 1e9 : next - at;
     // What is in memory already, or can be made again, costs no store.
-    if (homed_.contains(reg) || remake_.contains(reg)) distance *= 1.5;
+    if (homed_.contains(reg) || CanRemake(reg, next)) distance *= 1.5;
     if (distance > worst) {
       worst = distance;
       victim = reg;
@@ -140,7 +189,7 @@ Spiller::Outcome Spiller::Evict(int at, const absl::btree_set<int>& keep) {
       in_memory_.insert(victim);
       return Outcome::kAgain;
     }
-    if (!remake_.contains(victim)) homed_.insert(victim);
+    if (!CanRemake(victim, NextUse(victim, at))) homed_.insert(victim);
   }
   held_.erase(victim);
   return Outcome::kOk;
@@ -151,9 +200,8 @@ Spiller::Outcome Spiller::Load(int reg, int at, const absl::btree_set<int>& keep
     if (Outcome o = Evict(at, keep); o != Outcome::kOk) return o;
   }
   Item item;
-  auto remade = remake_.find(reg);
-  if (remade != remake_.end()) {
-    item.inst = remade->second;
+  if (CanRemake(reg, at)) {
+    item.inst = remake_.at(reg).inst;
   } else {
     item.reg = reg;
     item.fill = true;
@@ -291,13 +339,15 @@ void Spiller::EmitBlock(int b) {
 bool Spiller::Run() {
   live_ = llo::ComputeLiveness(f_, cls_);
   FindRemakeable();
+  FindReloadable();
   int n = f_.blocks.size();
   for (int b = 0; b < n;) {
     if (b == 0) {
       code_.assign(n, {});
       homed_.clear();
       for (int reg : in_memory_) {
-        if (!remake_.contains(reg)) homed_.insert(reg);
+        auto it = remake_.find(reg);
+        if (it == remake_.end() || it->second.block >= 0) homed_.insert(reg);
       }
     }
     Outcome outcome = SpillBlock(b);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "backend/llo/operands.h"
+#include "backend/schedule/loop_bounds.h"
 #include "backend/schedule/rules.h"
 #include "backend/schedule/sink.h"
 
@@ -15,7 +16,7 @@ using isa::Inst;
 
 // Cycles that keeping `spills` values in memory is taken to cost: the published kernels pay 0.1 to
 // 0.25 a spill where vector slots are the bound; a first one also waits for vst -> vld.
-double SpillCost(int spills) { return spills == 0 ? 0 : 8 + 0.5 * spills; }
+double SpillCost(int spills) { return spills == 0 ? 0 : 8 + 0.4 * spills; }
 
 struct Candidate {
   BlockSchedule schedule;
@@ -31,28 +32,41 @@ int Spills(const Graph& graph, const BlockSchedule& s, const std::array<int, 4>&
   return spills;
 }
 
+// Widest choice first; each further one trades cycles for registers.
 std::vector<Policy> Policies(const Graph& graph, const ScheduleOptions& options) {
   std::vector<Policy> policies;
   if (options.window == 1) {
     policies.push_back({1});
     return policies;
   }
-  std::array<int, 4> limits = options.registers, tight = limits;
-  for (int& limit : limits) limit = std::max(1, limit - 2);
-  for (int& limit : tight) limit = limit - limit / 8;
-  if (options.window == kNoLimit) policies.push_back({});
-  for (int window = std::min(options.window, graph.size); window >= 32; window /= 2) {
-    policies.push_back({window, limits});
-    policies.push_back({window, tight});
+  std::array<int, 4> limits = options.registers;
+  int reserve = limits[0] / 8;
+  if (options.near_order) {
+    for (int window : {256, 96, 48, 24}) policies.push_back({window, limits, true, 2, true});
+    policies.push_back({1});
+    return policies;
   }
-  policies.push_back({options.window, limits, true});
-  policies.push_back({32, tight, true});
+  policies.push_back({});
+  policies.push_back({kNoLimit, limits, false, reserve});
+  policies.push_back({kNoLimit, limits, true, reserve});
+  for (int window = graph.size / 2; window >= 48; window /= 2) {
+    policies.push_back({window});
+    if (window <= 1024) policies.push_back({window, limits, false, reserve});
+  }
   policies.push_back({1});
   return policies;
 }
 
-bool BestSchedule(const Graph& graph, const Chip& chip, const ScheduleOptions& options,
-                  BlockSchedule* out) {
+// No schedule is shorter.
+int LowerBound(const Graph& graph, const llo::Function& function, int block, const Chip& chip) {
+  int path = 0;
+  for (int n = 0; n < graph.size; ++n)
+    path = std::max(path, graph.earliest[n] + graph.height[n] + 1);
+  return std::max(path, ResourceBound(function, block, block, chip));
+}
+
+bool BestSchedule(const Graph& graph, int lower_bound, const Chip& chip,
+                  const ScheduleOptions& options, BlockSchedule* out) {
   Candidate best;
   bool found = false;
   for (const Policy& policy : Policies(graph, options)) {
@@ -65,7 +79,9 @@ bool BestSchedule(const Graph& graph, const Chip& chip, const ScheduleOptions& o
     bool better = !found || c.cost < best.cost;
     if (better) best = std::move(c);
     found = true;
-    if (best.spills == 0 && policy.window == kNoLimit) break;  // limits only make it longer
+    // Limits only make it longer; and one in a hundred is not worth another try.
+    bool free = best.spills == 0 && policy.window == kNoLimit && policy.limits[0] == kNoLimit;
+    if (free || best.cost <= lower_bound + lower_bound / 128) break;
   }
   *out = std::move(best.schedule);
   return true;
@@ -137,7 +153,8 @@ bool ScheduleFunction(const llo::Function& function, const Chip& chip,
   out->blocks.assign(n, BlockSchedule());
   for (int b = 0; b < n; ++b) {
     out->graphs.push_back(BuildGraph(context, b, chip));
-    if (!BestSchedule(out->graphs[b], chip, options, &out->blocks[b])) {
+    int bound = LowerBound(out->graphs[b], function, b, chip);
+    if (!BestSchedule(out->graphs[b], bound, chip, options, &out->blocks[b])) {
       *bad_block = b;
       return false;
     }

@@ -65,9 +65,10 @@ class ListScheduler {
   void AdvanceFrontier();
   bool Cycle();
   Outcome TryPlace(int node);
-  int ChooseXlu(int node) const;
+  int ChooseXlu(int node);
   bool QueueHasRoom(int node, int unit) const;
   bool RaisesPressure(int node) const;
+  bool Starts(int node) const { return g_.reads[node].empty(); }
   void Place(int node, int unit);
   void PlaceOnUnits(int node, int unit);
   void CountLive(int node);
@@ -162,14 +163,17 @@ bool ListScheduler::QueueHasRoom(int node, int unit) const {
 }
 
 // The XLU on which the result of `node` would leave first; -1: none is free now.
-int ListScheduler::ChooseXlu(int node) const {
+int ListScheduler::ChooseXlu(int node) {
   const Inst& inst = g_.inst(node);
   int best = -1, best_ready = 0;
   for (int u = 0; u < chip_.xlus; ++u) {
     const XluState& x = xlus_[u];
     if (out_.unit[node] >= 0 && out_.unit[node] != u) continue;
     if (IsMember(node) ? x.open != g_.push[node] : x.open >= 0) continue;
-    if (x.next > now_ || (llo::IsXposeStart(inst.op) && x.next_xpose > now_)) continue;
+    if (x.next > now_ || (llo::IsXposeStart(inst.op) && x.next_xpose > now_)) {
+      unit_wait_ = true;
+      continue;
+    }
     if (llo::IsPush(inst.op) && !QueueHasRoom(node, u)) continue;
     int ready = std::max(now_ + Latency(inst, chip_), x.last_ready);
     if (best < 0 || ready < best_ready) {
@@ -180,17 +184,25 @@ int ListScheduler::ChooseXlu(int node) const {
   return best;
 }
 
-// Would issuing the node now take the live registers of its class above the policy's limit?
+// Would issuing the node now take the live registers of its class above the policy's limit? What
+// reads no register of the class (a load) starts something new, and leaves a reserve for what goes
+// on.
 bool ListScheduler::RaisesPressure(int node) const {
   int value = g_.writes[node];
   if (value < 0) return false;
   int c = ClassIndex(g_.values[value].cls);
-  if (live_[c] < policy_.limits[c]) return false;
+  if (policy_.limits[c] == kNoLimit) return false;
+  bool starts = !llo::IsPop(g_.inst(node).op);
   for (int read : g_.reads[node]) {
     const Value& v = g_.values[read];
-    if (ClassIndex(v.cls) == c && reads_left_[read] == 1 && !v.live_out) return false;
+    if (ClassIndex(v.cls) != c) continue;
+    starts = false;
+    if (reads_left_[read] == 1 && !v.live_out) return false;
   }
-  return true;
+  constexpr int kNear = 8;  // instructions from the oldest: what must come soon anyway
+  bool oldest = policy_.order_fits && node - frontier_ <= kNear;
+  int reserve = starts && !oldest ? policy_.reserve : 0;
+  return live_[c] >= policy_.limits[c] - reserve;
 }
 
 Outcome ListScheduler::TryPlace(int node) {
@@ -205,10 +217,7 @@ Outcome ListScheduler::TryPlace(int node) {
   int unit = out_.unit[node];
   if (isa::Info(inst.op).unit == isa::Unit::kXlu && !llo::IsPop(inst.op)) {
     unit = ChooseXlu(node);
-    if (unit < 0) {
-      unit_wait_ = true;
-      return Outcome::kBlocked;
-    }
+    if (unit < 0) return Outcome::kBlocked;
   } else if (llo::IsPush(inst.op) && !QueueHasRoom(node, unit)) {
     return Outcome::kBlocked;
   }
@@ -395,7 +404,10 @@ bool ListScheduler::Run() {
     int oldest = -1;
     for (int node : held_) {
       if (!llo::IsPop(g_.inst(node).op)) heaps_[HeapOf(node)].push({Key(node), node});
-      if (oldest < 0 || node < oldest) oldest = node;
+      if (oldest < 0 || Starts(node) < Starts(oldest) ||
+          (Starts(node) == Starts(oldest) && node < oldest)) {
+        oldest = node;
+      }
     }
     if (!any && !AnythingPending()) {
       if (oldest >= 0 || force_node_ >= 0) {

@@ -23,6 +23,9 @@ struct Policy {
   int window = kNoLimit;
   std::array<int, 4> limits = {kNoLimit, kNoLimit, kNoLimit, kNoLimit};  // by ClassIndex
   bool oldest_first = false;  // program order as priority
+  int reserve = 0;            // registers of the limit that nothing new may take
+  bool order_fits =
+      false;  // program order stays within the limits: what is oldest may always start
 };
 
 struct BlockSchedule {
