@@ -63,7 +63,7 @@ bool PlaceBuffers(kernel::Program* program, const Chip& chip, Placement* placeme
         if (SpaceOf(b) == space) asked += std::min(b.bytes, int64_t{1} << 55);
       }
       asked = std::max(asked, end);
-      Diag& d = diags->Add(space == 0 ? DiagCode::kOutOfHbm : DiagCode::kOutOfVmem,
+      Diag& d = diags->Add(space == 0 ? DiagCode::kHbmFull : DiagCode::kVmemBudget,
                            absl::StrCat("the program's buffers need ", asked, " B of ",
                                         space == 0 ? "HBM" : "VMEM", ", the chip has ", capacity,
                                         " B (", asked - capacity, " B too many)"));

@@ -131,14 +131,14 @@ void Emitter::Shell() {
 bool Emitter::LowerKernels(const KernelRegion& region) {
   for (const kernel::Kernel& k : program_.kernels) {
     SetCurrentStage(absl::StrCat("lower kernel ", k.name));
-    lower::LowerOptions lo;
+    LowerOptions lo;
     lo.first_row = region.first_row;
     lo.row_limit = region.rows;
     lo.first_flag = copy_flags_;
     lo.strips = options_.strips;
     lo.opt_level = options_.opt_level;
     llo::Function f;
-    if (!lower::LowerKernel(k, chip_, lo, &f, &out_.shell.sources, diags_)) return false;
+    if (!LowerKernel(k, chip_, lo, &f, &out_.shell.sources, diags_)) return false;
     f.name = k.name;
     f.grid_steps = k.GridSteps();
     f.info.op_names = k.op_names;

@@ -23,7 +23,7 @@ namespace tpuc {
 
 struct EmitOptions {
   int opt_level = 2;
-  lower::Strips strips = lower::Strips::kAuto;
+  Strips strips = Strips::kAuto;
   int64_t vmem_limit = 0;  // bytes of scoped VMEM a kernel may use; 0: the chip's default
   std::string options;     // what was asked, recorded in the program
 };
@@ -34,7 +34,7 @@ struct KernelRegion {
 };
 
 // Buffers without an offset get one (HBM: one after the other; VMEM likewise after those that have
-// one). Errors: kOutOfHbm, kOutOfVmem with asked, available and the largest buffers; what lowering
+// one). Errors: kHbmFull, kVmemBudget with asked, available and the largest buffers; what lowering
 // reports.
 bool EmitProgram(const kernel::Program& program, const Chip& chip, const EmitOptions& options,
                  llo::Program* out, KernelRegion* region, DiagSink* diags);

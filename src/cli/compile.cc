@@ -166,7 +166,7 @@ bool Road::Kernels() {
 bool Road::Llo() {
   EmitOptions emit;
   emit.opt_level = options_.opt_level;
-  emit.strips = options_.strips == "whole" ? lower::Strips::kWhole : lower::Strips::kAuto;
+  emit.strips = options_.strips == "whole" ? Strips::kWhole : Strips::kAuto;
   emit.vmem_limit = options_.vmem_limit;
   emit.options = absl::StrCat("-O", options_.opt_level, " --strips=", options_.strips);
   done_.llo = std::make_unique<llo::Program>();
@@ -194,7 +194,7 @@ bool Road::AssembleAll() {
     out->info.vmem_bytes += rows * 512;
     int64_t used = ao.spill_row + rows - region_.first_row;
     if (region_.rows > 0 && used > region_.rows) {
-      diags_->Add(DiagCode::kScopedVmem,
+      diags_->Add(DiagCode::kVmemBudget,
                   absl::StrCat("kernel ", f.name, " needs ", used * 512,
                                " B of VMEM with its spills, the limit is ", region_.rows * 512,
                                " B"));

@@ -1,29 +1,99 @@
 #include "src/cli/execute.h"
 
 #include "absl/strings/str_cat.h"
+#include "backend/chip/chip.h"
+#include "backend/interp/interp.h"
 #include "grammar/hlo/parser.h"
 #include "src/cli/arguments.h"
+#include "src/ir/tiling.h"
 
 namespace tpuc::cli {
+namespace {
+
+std::optional<Shape> PortShape(const isa::Port& p, absl::string_view what, DiagSink* diags) {
+  Shape shape;
+  if (ParseShapeText(p.shape, &shape) && shape.IsArray()) return shape;
+  diags->Add(DiagCode::kBundleSyntax,
+             absl::StrCat(what, " '", p.name, "' has no array shape: '", p.shape, "'"));
+  return std::nullopt;
+}
+
+SlotCounts Slots(const interp::SlotCounts& s) {
+  return {s.mxu, s.xlu, s.valu, s.eup, s.load, s.store, s.salu};
+}
+
+KernelRun Kernel(const interp::KernelRun& k) {
+  return {k.calls,
+          k.cycles,
+          k.bundles,
+          k.instructions,
+          {k.stall_operand, k.stall_unit, k.stall_dma, k.stall_queue},
+          Slots(k.slots),
+          k.hbm_read_bytes,
+          k.hbm_written_bytes};
+}
+
+// The chip of the program's own text where none is given; `own` keeps it alive.
+const Chip* ChipOf(const isa::Program& program, const ExecuteOptions& options,
+                   std::unique_ptr<Chip>* own, DiagSink* diags) {
+  if (options.chip) return options.chip;
+  *own = ParseChip(std::make_shared<Source>(Source{program.chip_name + ".chip",
+                                                   program.chip_text}),
+                   diags);
+  return own->get();
+}
+
+}  // namespace
 
 std::optional<std::vector<InputPort>> InputPorts(const isa::Program& program, DiagSink* diags) {
   std::vector<InputPort> ports;
   for (const isa::Port& p : program.inputs) {
-    InputPort port{p.name, {}};
-    if (!ParseShapeText(p.shape, &port.shape) || !port.shape.IsArray()) {
-      diags->Add(DiagCode::kBundleSyntax,
-                 absl::StrCat("input '", p.name, "' has no array shape: '", p.shape, "'"));
-      return std::nullopt;
-    }
-    ports.push_back(std::move(port));
+    auto shape = PortShape(p, "input", diags);
+    if (!shape) return std::nullopt;
+    ports.push_back({p.name, std::move(*shape)});
   }
   return ports;
 }
 
 std::optional<Execution> Execute(const isa::Program& program, const std::vector<Literal>& inputs,
                                  const ExecuteOptions& options, DiagSink* diags) {
-  NotBuilt("running bundles", diags);
-  return std::nullopt;
+  if (options.permute_parallel) {
+    NotBuilt("--permute-parallel", diags);
+    return std::nullopt;
+  }
+  std::unique_ptr<Chip> own;
+  const Chip* chip = ChipOf(program, options, &own, diags);
+  if (!chip) return std::nullopt;
+  std::vector<interp::PortData> data(program.inputs.size());
+  for (size_t i = 0; i < inputs.size() && i < data.size(); ++i) {
+    auto shape = PortShape(program.inputs[i], "input", diags);
+    if (!shape) return std::nullopt;
+    if (program.inputs[i].buffer >= 0) data[i].bytes = PackToDevice(inputs[i], *shape);
+  }
+  interp::RunOptions run;
+  run.timing_only = options.timing_only;
+  run.max_cycles = options.max_cycles;
+  run.simd = options.simd;
+  run.warm = options.warm;
+  interp::RunResult result = interp::Run(program, *chip, data, run);
+  if (!result.ok) {
+    interp::AddFault(result.fault, diags);
+    return std::nullopt;
+  }
+  Execution done;
+  done.stats.cycles = result.cycles;
+  done.stats.time_us = static_cast<double>(result.cycles) / chip->clock_mhz;
+  done.stats.hbm_bytes = result.hbm_bytes;
+  for (const interp::KernelRun& k : result.kernels) done.stats.kernels.push_back(Kernel(k));
+  done.stats.tlp = Kernel(result.tlp);
+  for (size_t i = 0; i < program.outputs.size() && !options.timing_only; ++i) {
+    auto shape = PortShape(program.outputs[i], "output", diags);
+    if (!shape) return std::nullopt;
+    done.outputs.push_back(program.outputs[i].buffer < 0
+                               ? Literal(*shape)
+                               : UnpackFromDevice(result.outputs[i], *shape));
+  }
+  return done;
 }
 
 }  // namespace tpuc::cli
