@@ -137,6 +137,8 @@ Operand Lowering::FinishReduce(NodeId id, Operand acc) {
   Type t = n.shape.type;
   Operand r = ReduceInside(n.reducer, t, acc, sub, lane, id);
   // The start value, unless it is the identity.
+  if (n.operands.size() == 1)
+    return t == Type::kF32 || t == Type::kPred || BitsOf(t) == 32 ? r : RoundTo(t, r);
   const Node& init = node(n.operands[1]);
   Operand identity = Identity(n.reducer, t);
   bool skip = false;
@@ -165,7 +167,7 @@ Operand Lowering::ReducePart(NodeId id, const Coords& operand_at) {
 
 Operand Lowering::EvalReduce(NodeId id, VLayout layout, const Coords& at) {
   const Node& n = node(id);
-  if (n.operands.size() != 2) {
+  if (n.operands.size() > 2) {
     Fail(id, "with several operands");
     return Imm(0);
   }
@@ -205,7 +207,10 @@ Operand Lowering::EvalReduce(NodeId id, VLayout layout, const Coords& at) {
       acc = Combine(n.reducer, n.shape.type, acc, v, id);
     }
   }
-  if (parts.empty()) return Get(n.operands[1], {-1, -1}, {});
+  if (parts.empty()) {
+    return n.operands.size() == 1 ? Identity(n.reducer, n.shape.type)
+                                  : Get(n.operands[1], {-1, -1}, {});
+  }
   while (parts.size() > 1) {
     std::vector<Operand> next;
     for (size_t i = 0; i < parts.size(); i += 2) {

@@ -12,7 +12,7 @@ namespace tpuc::lower {
 
 void Lowering::EmitReduceNest(NodeId id) {
   const Node& n = node(id);
-  if (n.operands.size() != 2) {
+  if (n.operands.size() > 2) {
     Fail(id, "with several operands");
     return;
   }

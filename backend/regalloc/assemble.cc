@@ -84,9 +84,9 @@ bool Assembler::CheckQueueDepths() {
   return true;
 }
 
-// A call runs on the same registers.
+// A kernel uses the vector and mask registers as it likes; scalars and predicates are its own.
 void Assembler::KeepNothingAcrossCalls() {
-  for (RegClass cls : schedule::kClasses) {
+  for (RegClass cls : {RegClass::kVector, RegClass::kMask}) {
     llo::Liveness live = llo::ComputeLiveness(f_, cls);
     llo::BitSet across(f_.registers[static_cast<int>(cls)]);
     for (size_t b = 0; b < f_.blocks.size(); ++b) {

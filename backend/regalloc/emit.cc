@@ -27,7 +27,6 @@ void Rename(const Coloring& coloring, Reg* r) {
 
 Inst Physical(Inst inst, int unit, const Coloring& coloring) {
   inst.unit = unit;
-  if (inst.op == Opcode::kCall) inst.src.clear();
   auto is_token = [](const Operand& o) { return o.reg.cls == RegClass::kToken; };
   inst.src.erase(std::remove_if(inst.src.begin(), inst.src.end(), is_token), inst.src.end());
   if (inst.dest.cls == RegClass::kToken) inst.dest = Reg();

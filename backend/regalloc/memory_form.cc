@@ -43,7 +43,6 @@ class Emitter {
   void StoreFrom(Reg physical, Reg r, const Inst& like);
   void One(Inst inst);
   void Branch(Inst inst);
-  void Call(const Inst& inst);
   void PopNow(const Inst& push);
 
   const llo::Function& f_;
@@ -187,23 +186,10 @@ void Emitter::Branch(Inst inst) {
   for (int i = 0; i < chip_.delay_slots; ++i) out_.bundles.emplace_back();
 }
 
-void Emitter::Call(const Inst& inst) {
-  for (size_t i = 0; i < inst.src.size(); ++i) {
-    std::vector<Inst> code;
-    llo::Function names;
-    AppendLoad(isa::S(i), Home(inst.src[i].reg), area_, &names, &code);
-    PushAll(code);
-  }
-  Inst call = inst;
-  call.src.clear();
-  Push(call);
-}
-
 void Emitter::One(Inst inst) {
   taken_ = {};
   loaded_.clear();
   if (inst.op == Opcode::kSbr) return Branch(std::move(inst));
-  if (inst.op == Opcode::kCall) return Call(inst);
   Inst original = inst;
   const isa::OpInfo& info = isa::Info(inst.op);
   bool xlu_push = info.unit == isa::Unit::kXlu && !llo::IsPop(inst.op);

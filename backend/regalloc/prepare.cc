@@ -58,25 +58,6 @@ void SplitBlocks(llo::Function* f) {
   f->blocks = std::move(blocks);
 }
 
-void FixCallOperands(llo::Function* f, FixedScalars* fixed) {
-  for (llo::Block& block : f->blocks) {
-    if (block.insts.empty() || block.insts.back().op != Opcode::kCall) continue;
-    Inst call = block.insts.back();
-    block.insts.pop_back();
-    for (size_t i = 0; i < call.src.size(); ++i) {
-      Inst move;
-      move.op = Opcode::kSmov;
-      move.dest = f->New(RegClass::kScalar);
-      move.src = {call.src[i]};
-      move.source = call.source;
-      fixed->push_back({move.dest.id, static_cast<int>(i)});
-      call.src[i] = Operand(move.dest);
-      block.insts.push_back(std::move(move));
-    }
-    block.insts.push_back(std::move(call));
-  }
-}
-
 // Renames the value of each whole write that is dead, or written again, before the block's end.
 void RenameLocalValues(llo::Function* f, RegClass cls) {
   llo::Liveness live = llo::ComputeLiveness(*f, cls);
@@ -121,7 +102,6 @@ llo::Function Prepare(const llo::Function& function, FixedScalars* fixed) {
     RenameLocalValues(&f, cls);
   }
   for (int a = 0; a < f.args; ++a) fixed->push_back({a, a});
-  FixCallOperands(&f, fixed);
   return f;
 }
 
