@@ -31,8 +31,9 @@
 // Rules 1-5 do not look at predicates: an instruction whose predicate is off keeps its place in the
 // schedule (waits for its operands and unit, marks its result), but touches no queue, memory or
 // flag. Rules 6-8 count only for instructions whose predicate is on. A taken branch transfers after
-// delay_slots further bundles, at no other cost. A call's kernel starts in the next cycle; the TLP
-// goes on in the cycle after the kernel's last bundle.
+// delay_slots further bundles, at no other cost. A call's kernel starts in the next cycle, or when
+// rule 7 holds for every row stored before it (the TLP's stall: a kernel's own time does not depend
+// on what ran before); the TLP goes on in the cycle after the kernel's last bundle.
 //
 // Two clocks run beside each other: `wall`, which is the time, and `ideal`, in which rule 8 never
 // waits. A stall of the ideal clock is counted to the rule satisfied last (operand: 1, 7; unit:

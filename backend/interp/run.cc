@@ -293,6 +293,14 @@ class Core {
     }
   }
 
+  // A kernel starts when every row stored before it may be loaded; the TLP waits.
+  void WaitForStores() {
+    const Time settled = m_.memory.stores_settle + -1;
+    if (settled.ideal <= m_.now.ideal) return;
+    counters_.back().stall_operand += settled.ideal - m_.now.ideal;
+    m_.now.Raise(settled);
+  }
+
   // Scalars and predicates are the function's own.
   bool RunKernel(const DecodedFunction& tlp) {
     Machine& m = m_;
@@ -311,6 +319,7 @@ class Core {
     std::copy(arguments.begin(), arguments.end(), m.s.begin());
     std::fill(m.p.begin(), m.p.end(), 0);
     std::fill(own, own_end, Time{});
+    WaitForStores();
     std::fill_n(own, arguments.size(), m.now + 2);
     Counters& counters = counters_[call.target];
     const Time start = m.now;
