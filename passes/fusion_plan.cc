@@ -90,7 +90,7 @@ class Planner {
   Places PlacesOf(const Instruction* i) const;
   struct Cone {
     double cycles_per_register = 0;
-    int64_t input_bytes = 0;
+    double input_bytes = 0;
   };
   Cone ConeOf(const Instruction* i) const;
   FusedKernel Collect(Instruction* root);
@@ -224,7 +224,7 @@ Planner::Cone Planner::ConeOf(const Instruction* i) const {
       if (IsScalarConstant(*operand) || !seen.insert(operand).second) continue;
       bool read = InMemory(operand) || at->op == Op::kBroadcast;
       if (read) {
-        cone.input_bytes += DeviceBytes(operand->shape);
+        cone.input_bytes += static_cast<double>(DeviceBytes(operand->shape));
       } else {
         work.push_back(operand);
       }

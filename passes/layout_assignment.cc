@@ -12,8 +12,8 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_map>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_join.h"
 #include "passes/tiling_rule.h"
@@ -66,7 +66,7 @@ class Assigner {
  private:
   struct Group {
     Instruction* parent = nullptr;  // union-find
-    std::map<Order, int64_t> votes;
+    std::map<Order, double> votes;  // bytes
     std::optional<Order> order;
   };
 
@@ -78,7 +78,7 @@ class Assigner {
   }
   void Join(Instruction* a, Instruction* b) { groups_[Root(b)].parent = Root(a); }
   void Vote(Instruction* i, const Order& order, int64_t bytes) {
-    groups_[Root(i)].votes[order] += bytes;
+    groups_[Root(i)].votes[order] += static_cast<double>(bytes);
   }
   Order Chosen(Instruction* i);
 
@@ -94,8 +94,8 @@ class Assigner {
   Module* module_;
   Computation* entry_;
   PassContext* context_;
-  absl::flat_hash_map<Instruction*, Group> groups_;
-  absl::flat_hash_set<const Instruction*> fixed_;  // parameters, and layouts that name tiles
+  std::unordered_map<Instruction*, Group> groups_;  // references into it stay good
+  absl::flat_hash_set<const Instruction*> fixed_;   // parameters, and layouts that name tiles
 };
 
 // Works dimension by dimension: operands of equal rank and the result lie in one order.
@@ -212,7 +212,7 @@ Order Assigner::Chosen(Instruction* i) {
   Group& g = groups_[Root(i)];
   if (g.order) return *g.order;
   Order best = RowMajor(i->shape.rank());
-  int64_t most = 0;
+  double most = 0;
   for (const auto& [order, bytes] : g.votes) {
     if (bytes > most || (bytes == most && order == RowMajor(i->shape.rank()))) {
       best = order;

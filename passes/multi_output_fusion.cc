@@ -11,6 +11,7 @@
 
 #include <algorithm>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_format.h"
 #include "passes/fused_computation.h"
@@ -66,19 +67,23 @@ std::string WhyNot(const Instruction& consumer, const Shape& shape) {
   return check(consumer, true);
 }
 
+using Numbers = absl::flat_hash_map<const Instruction*, int>;  // place in the entry
+
 // `to` depends on `from` by a path that is longer than one edge.
-bool DependsIndirectly(const Instruction* to, const Instruction* from) {
+bool DependsIndirectly(const Instruction* to, const Instruction* from, const Numbers& numbers) {
   std::vector<const Instruction*> work;
   absl::flat_hash_set<const Instruction*> seen;
-  for (const Instruction* operand : to->operands) {
-    if (operand != from && seen.insert(operand).second) work.push_back(operand);
-  }
+  auto visit = [&](const Instruction* i) {
+    // What stands before `from` cannot depend on it.
+    if (numbers.at(i) > numbers.at(from) && seen.insert(i).second) work.push_back(i);
+  };
+  for (const Instruction* operand : to->operands) visit(operand);
   while (!work.empty()) {
     const Instruction* at = work.back();
     work.pop_back();
     for (const Instruction* operand : at->operands) {
       if (operand == from) return true;
-      if (seen.insert(operand).second) work.push_back(operand);
+      visit(operand);
     }
   }
   return false;
@@ -140,7 +145,8 @@ void Merge(Module* module, Instruction* producer, const std::vector<Instruction*
   context->Remark("kernel ", fusion->name, " has ", results.size(), " results");
 }
 
-bool MergeAt(Module* module, Instruction* producer, const UserMap& users, PassContext* context) {
+bool MergeAt(Module* module, Instruction* producer, const UserMap& users, const Numbers& numbers,
+             PassContext* context) {
   const Chip& chip = *context->chip;
   std::vector<Instruction*> taken;
   for (Instruction* user : users.at(producer)) {
@@ -148,9 +154,11 @@ bool MergeAt(Module* module, Instruction* producer, const UserMap& users, PassCo
     bool kernel = user->op == Op::kFusion ? user->shape.IsArray() : true;
     if (user->op == Op::kTuple || user->op == Op::kGetTupleElement) continue;
     why = !kernel ? "has several results" : WhyNot(*user, producer->shape);
-    if (why.empty() && DependsIndirectly(user, producer)) why = "waits for it by another way";
+    if (why.empty() && DependsIndirectly(user, producer, numbers))
+      why = "waits for it by another way";
     for (Instruction* other : taken) {
-      if (why.empty() && DependsIndirectly(user, other)) why = "waits for a kernel taken in";
+      if (why.empty() && DependsIndirectly(user, other, numbers))
+        why = "waits for a kernel taken in";
       if (why.empty() && std::count(user->operands.begin(), user->operands.end(), other)) {
         why = "reads a kernel taken in";
       }
@@ -175,9 +183,13 @@ bool MultiOutputFusion::Run(Module* module, PassContext* context) {
   for (bool merged = true; merged;) {
     merged = false;
     UserMap users = Users(*module->entry);
+    Numbers numbers;
+    for (const auto& i : module->entry->instructions) {
+      numbers[i.get()] = static_cast<int>(numbers.size());
+    }
     for (const auto& i : module->entry->instructions) {
       if (!CanProduce(*i) || !seen.insert(i->name).second) continue;
-      merged = MergeAt(module, i.get(), users, context);
+      merged = MergeAt(module, i.get(), users, numbers, context);
       if (merged) break;
     }
     if (merged) module->entry->RemoveDead();

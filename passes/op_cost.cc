@@ -91,8 +91,8 @@ double CyclesPerRegister(Op op, const Chip& chip) {
   return count.valu / std::max(1, chip.valu) + count.eup / std::max(1, chip.eup);
 }
 
-double HbmCycles(int64_t bytes, const Chip& chip) {
-  return static_cast<double>(bytes) / std::max(1.0, chip.hbm_bytes_per_cycle);
+double HbmCycles(double bytes, const Chip& chip) {
+  return bytes / std::max(1.0, chip.hbm_bytes_per_cycle);
 }
 
 double CallCycles(const Chip& chip) { return chip.delay_slots; }
@@ -118,12 +118,6 @@ double ComputeCycles(const Instruction& i, const Chip& chip) {
     if (!free) sum += ComputeCycles(*inner, chip);
   }
   return sum;
-}
-
-int64_t TrafficBytes(const Instruction& i) {
-  int64_t bytes = 0;
-  for (const Instruction* operand : i.operands) bytes += DeviceBytes(operand->shape);
-  return bytes + DeviceBytes(i.shape);
 }
 
 }  // namespace tpuc

@@ -17,7 +17,7 @@ double VectorRegisters(const Shape& shape, const Chip& chip);
 double CyclesPerRegister(Op op, const Chip& chip);
 
 // Cycles to move `bytes` between HBM and VMEM at the chip's rate.
-double HbmCycles(int64_t bytes, const Chip& chip);
+double HbmCycles(double bytes, const Chip& chip);
 
 // Cycles of a kernel call that no work fills: the branch and its delay slots.
 double CallCycles(const Chip& chip);
@@ -25,8 +25,5 @@ double CallCycles(const Chip& chip);
 // Cycles the instruction computes (a fusion: its body), without memory traffic. dot counts MXU
 // cycles, reduce and element-wise vector ALU cycles.
 double ComputeCycles(const Instruction& i, const Chip& chip);
-
-// Bytes read and written by a kernel that has its operands and results in memory.
-int64_t TrafficBytes(const Instruction& i);
 
 }  // namespace tpuc

@@ -18,6 +18,8 @@ namespace {
 
 using Sequence = std::vector<Instruction*>;
 
+constexpr int64_t kMostBytes = int64_t{1} << 40;  // of one array: sums of them do not overflow
+
 int RankOf(const Instruction& i) {
   if (i.op == Op::kParameter) return 0;
   if (i.op == Op::kConstant) return 1;
@@ -29,7 +31,9 @@ int RankOf(const Instruction& i) {
 int64_t OwnBytes(const Instruction& i) {
   if (!IsKernel(i)) return 0;
   int64_t bytes = 0;
-  for (const Shape* leaf : LeavesOf(i.shape)) bytes += leaf->IsArray() ? DeviceBytes(*leaf) : 0;
+  for (const Shape* leaf : LeavesOf(i.shape)) {
+    if (leaf->IsArray()) bytes += std::min(DeviceBytes(*leaf), kMostBytes);
+  }
   return bytes;
 }
 

@@ -19,6 +19,14 @@ int64_t RowsOfTile(int64_t rows, int packed) {
   return std::max<int64_t>(8, packed);
 }
 
+// Small enough for tables of offsets.
+bool Comparable(const Shape& s) {
+  for (int64_t d : s.dims) {
+    if (d > kMaxGroup) return false;
+  }
+  return true;
+}
+
 int PackedRows(Type type) {
   int bits = BitsOf(type);
   return bits >= 32 || bits == 0 ? 1 : bits == 16 ? 2 : 4;
@@ -71,6 +79,7 @@ bool TransposeIsBitcast(const Shape& from, const Shape& to,
                         const std::vector<int64_t>& permutation) {
   if (from.type != to.type || DeviceBytes(to) > DeviceBytes(from)) return false;
   if (from.ElementCount() == 0) return true;
+  if (!Comparable(from)) return false;
   TiledOffsets a = OffsetsOf(from), b = OffsetsOf(to);
   if (!a.separable || !b.separable) return false;
   for (size_t d = 0; d < permutation.size(); ++d) {
@@ -83,6 +92,7 @@ bool ReshapeIsBitcast(const Shape& from, const Shape& to) {
   if (from.type != to.type || DeviceBytes(to) > DeviceBytes(from)) return false;
   if (from.ElementCount() != to.ElementCount()) return false;
   if (from.ElementCount() == 0) return true;
+  if (!Comparable(from) || !Comparable(to)) return false;
   TiledOffsets a = OffsetsOf(from), b = OffsetsOf(to);
   if (!a.separable || !b.separable) return false;
   size_t i = 0, j = 0;

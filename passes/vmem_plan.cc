@@ -203,13 +203,13 @@ double Planner::Gain(const LiveBuffer& b, size_t first, size_t last, int64_t fro
   // Operands that the first kernel fetches itself share the bandwidth.
   double shared = 0;
   if (from == FirstKernel()) {
-    int64_t fetched = 0;
+    double fetched = 0;
     for (const Instruction* operand : At(from).operands) {
       int n = ranges_.Find(operand);
       bool here = std::any_of(stays_.begin(), stays_.end(), [&](auto& s) { return s.buffer == n; });
-      if (n >= 0 && !here) fetched += ranges_.buffers[n].bytes;
+      if (n >= 0 && !here) fetched += static_cast<double>(ranges_.buffers[n].bytes);
     }
-    shared = HbmCycles(std::min(b.bytes, fetched), chip_);
+    shared = HbmCycles(std::min(static_cast<double>(b.bytes), fetched), chip_);
   }
   return saved - wait - shared;
 }

@@ -40,7 +40,8 @@ I* JoinSlices(Rewriter& r, I* i) {
     const SliceDim& outer = SliceOf(i)[d];
     SliceDim& inner = dims[d];
     int64_t start = inner.start + outer.start * inner.stride;
-    int64_t stride = inner.stride * outer.stride;
+    int64_t stride;
+    if (__builtin_mul_overflow(inner.stride, outer.stride, &stride)) return nullptr;
     // The limit is the last element taken, plus one.
     inner = {start, start + (i->shape.dims[d] - 1) * stride + 1, stride};
   }
