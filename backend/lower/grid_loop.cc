@@ -58,6 +58,32 @@ Reg Lowering::IndexChanges(int r, absl::Span<const Operand> now, absl::Span<cons
   return changed;
 }
 
+// A block at the array's edge is copied in part; the rest of its window holds what an earlier block
+// left there, or these zeros, so that reading it (masked, by the kernel) is never uninitialised.
+void Lowering::ClearWindow(int r) {
+  const RefState& s = refs[r];
+  MemView all = s.view;
+  all.base = Imm(0);
+  int64_t rows = s.block_rows * s.buffers;
+  Reg zero = b_.Vmov(Imm(0));
+  auto clear = [&](int64_t row, absl::Span<const std::pair<Coord, int64_t>> terms, int64_t count) {
+    isa::MemRef mem = Address(all, row, terms);
+    mem.sublane_mask = static_cast<uint8_t>((1 << count) - 1);
+    b_.Store(mem, zero);
+  };
+  constexpr int64_t kUnroll = 8;
+  int64_t trips = rows / (kUnroll * kSublanes);
+  EmitLoop(trips, 1, [&](int loop) {
+    for (int64_t i = 0; i < kUnroll; ++i) {
+      clear(i * kSublanes, {{Coord{static_cast<int16_t>(loop), 1, 0}, kUnroll * kSublanes}},
+            kSublanes);
+    }
+  });
+  for (int64_t row = trips * kUnroll * kSublanes; row < rows; row += kSublanes) {
+    clear(row, {}, std::min(kSublanes, rows - row));
+  }
+}
+
 void Lowering::EmitGridLoop() {
   using Role = kernel::Ref::Role;
   int64_t steps = k.GridSteps();
@@ -91,6 +117,9 @@ void Lowering::EmitGridLoop() {
     m.fresh = f->New(RegClass::kScalar);
     b_.Into(m.fresh, Opcode::kSmov, {Imm(1)});
     moving.push_back(m);
+  }
+  for (const Moving& m : moving) {
+    if (m.in && refs[m.ref].edge) ClearWindow(m.ref);
   }
   for (const Moving& m : moving) {
     if (!m.in) continue;

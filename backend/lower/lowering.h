@@ -329,6 +329,7 @@ class Lowering {
   bool Allocate(absl::string_view name, int64_t rows, int* buffer, int64_t* offset);
   void EmitOneStep();
   void EmitGridLoop();
+  void ClearWindow(int ref);
   std::vector<Operand> NextAxes();
   Reg IndexChanges(int ref, absl::Span<const Operand> now, absl::Span<const Operand> next);
   void StartCopy(int ref, bool in, absl::Span<const Operand> index, Operand vmem, Operand flag);
