@@ -1,11 +1,11 @@
-// A dot as the matrix unit sees it: rows of the left operand (M along sublanes, K along lanes) times
-// weights (K by N, or N by K pushed transposed), once per batch and leading row index.
+// A dot as the matrix unit sees it: rows of the left operand (M along sublanes, K along lanes)
+// times weights (K by N, or N by K pushed transposed), once per batch and leading row index.
 #pragma once
 
 #include <vector>
 
-#include "backend/lower/layout.h"
 #include "backend/kernel/kernel.h"
+#include "backend/lower/layout.h"
 
 namespace tpuc::lower {
 
@@ -15,14 +15,14 @@ struct DotAt {
 };
 
 struct DotPlan {
-  kernel::NodeId lhs = -1, rhs = -1;   // swapped where the right operand is a vector
+  kernel::NodeId lhs = -1, rhs = -1;  // swapped where the right operand is a vector
   std::vector<int> lhs_batch, rhs_batch;
-  std::vector<int> lhs_free;           // leading free dimensions; the last free one is lhs_m
+  std::vector<int> lhs_free;  // leading free dimensions; the last free one is lhs_m
   int lhs_m = -1, lhs_k = -1, rhs_k = -1, rhs_n = -1;
   std::vector<int> result_free;
   int result_m = -1, result_n = -1;
   int64_t m = 1, k = 1, n = 1;
-  bool xpose = false;                  // weights lie as [N, K]
+  bool xpose = false;  // weights lie as [N, K]
   VLayout lhs_layout, rhs_layout;
 
   int64_t m_groups() const { return CeilDiv(m, kSublanes); }

@@ -113,8 +113,9 @@ Operand Lowering::Row(const DotPlan& p, const DotAt& at, Coord m, Coord kk) {
   return b_.AsReg(Get(p.lhs, p.lhs_layout, c));
 }
 
-// Pushes the weights of K tiles k0 (.. k0+1) and N tiles n0 (.. n0+1) of 128. `k_left` and `n_left`:
-// how many of K and N lie in them (at most 256). A block-diagonal push fills both halves alike.
+// Pushes the weights of K tiles k0 (.. k0+1) and N tiles n0 (.. n0+1) of 128. `k_left` and
+// `n_left`: how many of K and N lie in them (at most 256). A block-diagonal push fills both halves
+// alike.
 void Lowering::Push(const DotPlan& p, const DotAt& at, Coord k0, Coord n0, int64_t k_left,
                     int64_t n_left, bool diagonal, int unit) {
   auto prep = [&](Operand v, Operand mask, bool masked) {
@@ -179,7 +180,8 @@ void Lowering::Push(const DotPlan& p, const DotAt& at, Coord k0, Coord n0, int64
   }
 }
 
-// One matmul: `low` in lanes K 0..127, `high` (invalid: none) in K 128..255, masked to their widths.
+// One matmul: `low` in lanes K 0..127, `high` (invalid: none) in K 128..255, masked to their
+// widths.
 Reg Lowering::Multiply(Operand low, int64_t low_lanes, Operand high, bool has_high,
                        int64_t high_lanes, bool latch, int unit) {
   if (has_high) {
@@ -234,11 +236,25 @@ void Lowering::EmitSmallDot(NodeId id, const DotPlan& p, const DotAt& at) {
     filled[m * n_tiles + nt] = 1;
   };
   auto row = [&](int64_t m, int64_t kt) { return Row(p, at, Coord::Const(m), Coord::Const(kt)); };
+  // Weights of another product may not come between these weights and their latch.
+  if (ReachesDot(p.rhs)) {
+    int64_t a = CeilDiv(p.k, p.xpose ? kLanes : kSublanes),
+            b = CeilDiv(p.n, p.xpose ? kSublanes : kLanes);
+    for (int64_t i = 0; i < a; ++i) {
+      for (int64_t j = 0; j < b; ++j) Weight(p, at, Coord::Const(i), Coord::Const(j));
+    }
+  }
+  if (ReachesDot(p.lhs)) {
+    for (int64_t m = 0; m < groups; ++m) {
+      for (int64_t kt = 0; kt < k_tiles; ++kt) row(m, kt);
+    }
+  }
   int64_t lanes0 = std::min(kLanes, p.k);
   if (k_tiles == 1 && n_tiles == 1) {
     bool diagonal = groups > mxus;
     int used = static_cast<int>(std::min<int64_t>(mxus, diagonal ? CeilDiv(groups, 2) : groups));
-    for (int u = 0; u < used; ++u) Push(p, at, Coord::Const(0), Coord::Const(0), p.k, p.n, diagonal, u);
+    for (int u = 0; u < used; ++u)
+      Push(p, at, Coord::Const(0), Coord::Const(0), p.k, p.n, diagonal, u);
     std::vector<char> latched(used, 0);
     int u = 0;
     for (int64_t m = 0; m < groups; m += diagonal ? 2 : 1, u = (u + 1) % used) {
@@ -283,6 +299,15 @@ void Lowering::EmitSmallDot(NodeId id, const DotPlan& p, const DotAt& at) {
       Remember({id, layout, p.ResultAt(at, Coord::Const(m), Coord::Const(nt), dims(id).size())}, v);
     }
   }
+}
+
+bool Lowering::ReachesDot(NodeId id) const {
+  if (info[id].ready) return false;
+  if (node(id).kind == Node::Kind::kHlo && node(id).op == Op::kDot) return true;
+  for (NodeId o : node(id).operands) {
+    if (ReachesDot(o)) return true;
+  }
+  return false;
 }
 
 bool Lowering::CheckPrecision(NodeId id) {

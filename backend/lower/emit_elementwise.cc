@@ -360,7 +360,8 @@ Operand Lowering::Identity(Op reducer, Type t) {
       return fl ? F32(std::numeric_limits<float>::infinity())
                 : Imm(u ? (int64_t{1} << bits) - 1 : (int64_t{1} << (bits - 1)) - 1);
     case Op::kAnd:
-      return t == Type::kPred ? ToMask(Imm(1)) : Imm(u && bits < 32 ? (int64_t{1} << bits) - 1 : -1);
+      return t == Type::kPred ? ToMask(Imm(1))
+                              : Imm(u && bits < 32 ? (int64_t{1} << bits) - 1 : -1);
     default:
       return t == Type::kPred ? ToMask(Imm(0)) : Imm(0);
   }

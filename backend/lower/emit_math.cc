@@ -1,5 +1,6 @@
-// Mathematical functions from what the machine has: vpow2, vlog2, vrcp, vrsqrt, vtanh within one ulp,
-// and f32 arithmetic. Each within 1e-5 of the exact value (oracle README), special values as XLA.
+// Mathematical functions from what the machine has: vpow2, vlog2, vrcp, vrsqrt, vtanh within one
+// ulp, and f32 arithmetic. Each within 1e-5 of the exact value (oracle README), special values as
+// XLA.
 //
 //   exp x = 2^(x log2 e);  sqrt x = x rsqrt x, and x itself where x + x == x (0, inf)
 #include <cmath>
@@ -46,13 +47,15 @@ Operand Lowering::CopySign(Operand magnitude, Operand sign) {
 }
 
 Operand Lowering::Less(Operand a, Operand b) { return b_.Op(Opcode::kVcmpLtF32, {b_.AsReg(a), b}); }
-Operand Lowering::Equal(Operand a, Operand b) { return b_.Op(Opcode::kVcmpEqF32, {b_.AsReg(a), b}); }
+Operand Lowering::Equal(Operand a, Operand b) {
+  return b_.Op(Opcode::kVcmpEqF32, {b_.AsReg(a), b});
+}
 Operand Lowering::IsNan(Operand a) { return b_.Op(Opcode::kVcmpNeF32, {a, a}); }
 
 // Taylor near 0, exp elsewhere.
 Operand Lowering::Expm1(Operand x) {
-  Operand series = Mul(x, Poly(x, {1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6,
-                                   0.5, 1.0}));
+  Operand series =
+      Mul(x, Poly(x, {1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5, 1.0}));
   Operand direct = Sub(Exp(x), F32(1));
   return Vsel(Less(Abs(x), F32(0.5f)), series, direct);
 }
@@ -97,7 +100,7 @@ Operand Lowering::Power(Operand a, Operand b) {
   // b in a high part of 12 bits and the rest: products with e (8 bits) are exact.
   Operand bh = V(Opcode::kVand, b, Imm(0xfffff000));
   Operand bl = Sub(b, bh);
-  Operand big = Mul(bh, ef);                       // exact
+  Operand big = Mul(bh, ef);  // exact
   Operand whole = V(Opcode::kVroundF32, big);
   Operand rest = Add(Sub(big, whole), Add(Mul(bl, ef), Mul(b, lm)));
   // rest may be large where b is: split off its whole part too.
@@ -108,13 +111,15 @@ Operand Lowering::Power(Operand a, Operand b) {
   Operand r = Mul(Mul(p, b_.Eup(Opcode::kVpow2, half)), b_.Eup(Opcode::kVpow2, Sub(scale, half)));
   // |a| 0 or inf, b inf: through the plain form; a = 1 or b = 0: 1.
   Operand plain = b_.Eup(Opcode::kVpow2, Mul(b, b_.Eup(Opcode::kVlog2, abs)));
-  Operand odd_case = b_.Op(Opcode::kVmor, {Equal(Abs(b), F32(kInf)),
-                                           b_.Op(Opcode::kVmor, {Equal(abs, F32(0)), Equal(abs, F32(kInf))})});
+  Operand odd_case =
+      b_.Op(Opcode::kVmor, {Equal(Abs(b), F32(kInf)),
+                            b_.Op(Opcode::kVmor, {Equal(abs, F32(0)), Equal(abs, F32(kInf))})});
   r = Vsel(odd_case, plain, r);
   // A negative base: NaN unless b is whole, minus where b is odd.
   Operand is_whole = Equal(V(Opcode::kVfloorF32, b), b);
   Operand h = Mul(b, F32(0.5f));
-  Operand odd = b_.Op(Opcode::kVmand, {is_whole, b_.Op(Opcode::kVcmpNeF32, {V(Opcode::kVfloorF32, h), h})});
+  Operand odd =
+      b_.Op(Opcode::kVmand, {is_whole, b_.Op(Opcode::kVcmpNeF32, {V(Opcode::kVfloorF32, h), h})});
   Operand negative = b_.Op(Opcode::kVcmpLtS32, {a, Imm(0)});
   r = Vsel(b_.Op(Opcode::kVmand, {negative, odd}), V(Opcode::kVxor, r, Imm(0x80000000)), r);
   Operand bad = b_.Op(Opcode::kVmand, {Less(a, F32(0)), b_.Op(Opcode::kVmneg, {is_whole})});
@@ -124,7 +129,8 @@ Operand Lowering::Power(Operand a, Operand b) {
   r = Vsel(nan, F32(kNan), r);
   // (-1)^(+-inf) = 1.
   Operand unit_inf = b_.Op(Opcode::kVmand, {Equal(abs, F32(1)), Equal(Abs(b), F32(kInf))});
-  Operand one = b_.Op(Opcode::kVmor, {b_.Op(Opcode::kVmor, {Equal(a, F32(1)), Equal(b, F32(0))}), unit_inf});
+  Operand one =
+      b_.Op(Opcode::kVmor, {b_.Op(Opcode::kVmor, {Equal(a, F32(1)), Equal(b, F32(0))}), unit_inf});
   return Vsel(one, F32(1), r);
 }
 
@@ -174,7 +180,8 @@ Operand Lowering::Erfc(Operand x, bool complement) {
   return Vsel(near, series, far);
 }
 
-// a - trunc(a / b) b by repeated exact steps: each takes off a multiple of b whose product is exact.
+// a - trunc(a / b) b by repeated exact steps: each takes off a multiple of b whose product is
+// exact.
 Operand Lowering::Remainder(Operand a, Operand b) {
   Operand x = Abs(a), y = Abs(b);
   Operand inv = b_.Eup(Opcode::kVrcp, y);
@@ -359,7 +366,8 @@ Operand Lowering::PowerInt(Type t, Operand a, Operand b) {
     if (i + 1 < bits) base = V(Opcode::kVmulU32, base, base);
   }
   if (ClassOf(t) == TypeClass::kUnsigned) return r;
-  Operand one = b_.Op(Opcode::kVcmpEqS32, {a, Imm(1)}), minus = b_.Op(Opcode::kVcmpEqS32, {a, Imm(-1)});
+  Operand one = b_.Op(Opcode::kVcmpEqS32, {a, Imm(1)}),
+          minus = b_.Op(Opcode::kVcmpEqS32, {a, Imm(-1)});
   Operand odd = b_.Op(Opcode::kVcmpNeS32, {V(Opcode::kVand, b, Imm(1)), Imm(0)});
   Operand n = Vsel(minus, Vsel(odd, b_.AsReg(Imm(-1)), Imm(1)), Imm(0));
   n = Vsel(one, Imm(1), n);

@@ -86,8 +86,8 @@ MemView Lowering::Shift(const MemView& view, absl::Span<const Start> starts) {
       } else if (form.tile_sub < kSublanes) {
         rows = b_.Smul(s.scalar, Imm(form.lane_tiles * form.tile_rows));
       } else {
-        rows = b_.Smul(b_.Sdiv(s.scalar, Imm(form.tile_sub)),
-                       Imm(form.lane_tiles * form.tile_rows));
+        rows =
+            b_.Smul(b_.Sdiv(s.scalar, Imm(form.tile_sub)), Imm(form.lane_tiles * form.tile_rows));
         Operand rest = b_.Sdiv(b_.Srem(s.scalar, Imm(form.tile_sub)), Imm(form.packing));
         rows = b_.Sadd(rows, rest);
       }
@@ -199,17 +199,45 @@ Operand Lowering::LoadTile(const MemView& whole_view, absl::Span<const Start> st
     if (layout.sub == d) continue;
     terms.push_back({at[d] + starts[d].c, form.stride[d]});
   }
-  if (form.lane >= 0) terms.push_back({at[form.lane] + starts[form.lane].c / kLanes, form.tile_rows});
-  if (form.sub < 0) {  // one row, or rows all alike
+  if (layout.dense() && form.sub < 0) {  // one row of each lane tile
+    int64_t tiles = form.lane_tiles;
+    terms.push_back({at[form.lane], kSublanes * form.tile_rows});
+    isa::MemRef mem = Address(view, starts[form.lane].c / kLanes * form.tile_rows, terms);
+    mem.sublane_stride = form.tile_rows;
+    if (at[form.lane].is_const()) {
+      mem.sublane_mask = SublaneMask(0, std::min(kSublanes, tiles - kSublanes * at[form.lane].c));
+    }
+    if (form.packing > 1) Fail(id, "a strided load of a packed type");
+    return b_.Load(mem);
+  }
+  if (form.lane >= 0)
+    terms.push_back({at[form.lane] + starts[form.lane].c / kLanes, form.tile_rows});
+  if (form.sub < 0 && layout.sub < 0) {  // one row, or rows all alike
     isa::MemRef mem = Address(view, 0, terms);
     mem.sublane_stride = 0;
     return UnpackOne(form, b_.Load(mem), 0);
   }
-  int64_t start = starts[form.sub].c;
-  if (layout.sub < 0 || (layout.sub != form.sub && dims[form.sub] == 1)) {
+  int64_t start = form.sub < 0 ? 0 : starts[form.sub].c;
+  if (layout.sub != form.sub) {
     // One row of the sublane dimension, to all sublanes or with a leading dimension along them.
     row += form.RowOf(start);
     bool strided = layout.sub >= 0;
+    if (form.sub >= 0 && dims[form.sub] > 1) {  // its rows are counted one by one
+      const Coord& r = at[form.sub];
+      if (r.is_const()) {
+        row += form.RowOf(start + r.c) - form.RowOf(start);
+      } else if (form.lane_tiles == 1 && form.packing == 1) {
+        terms.push_back({r, 1});
+      } else if (form.packing == 1 && start == 0) {
+        Operand i = CoordScalar(r);
+        Operand tile =
+            b_.Smul(b_.Sdiv(i, Imm(form.tile_sub)), Imm((form.lane_tiles - 1) * form.tile_rows));
+        view.base = b_.Sadd(b_.Sadd(tile, i), view.base);
+      } else {
+        Fail(id, "single rows of a packed type inside a loop");
+        return Imm(0);
+      }
+    }
     if (strided) {
       terms.push_back({at[layout.sub], kSublanes * form.stride[layout.sub]});
       row += starts[layout.sub].c * form.stride[layout.sub];
@@ -360,8 +388,7 @@ void Lowering::StoreTile(const MemView& whole_view, absl::Span<const Start> star
   int64_t start = starts[form.sub].c;
   const Coord& g = at[form.sub];
   // Rows that this register may write: all, where the slice reaches the array's end.
-  bool part = start + dims[form.sub] < form.dims[form.sub] ||
-              !starts[form.sub].scalar.is_imm();
+  bool part = start + dims[form.sub] < form.dims[form.sub] || !starts[form.sub].scalar.is_imm();
   int64_t valid = kSublanes;
   if (part && g.is_const()) valid = std::min(kSublanes, dims[form.sub] - g.c * kSublanes);
   if (form.packing > 1 && valid < kSublanes && valid % form.packing != 0) {
@@ -389,7 +416,8 @@ void Lowering::StoreTile(const MemView& whole_view, absl::Span<const Start> star
     if (start % form.packing != 0) Fail(id, "a store inside a packed word");
     terms.push_back({g, step});
     isa::MemRef mem = Address(view, start / form.packing, terms);
-    if (shift != 0 && g.is_const()) write = std::min(write, CeilDiv(dims[form.sub] - g.c * kSublanes, form.packing));
+    if (shift != 0 && g.is_const())
+      write = std::min(write, CeilDiv(dims[form.sub] - g.c * kSublanes, form.packing));
     mem.sublane_mask = SublaneMask(0, write);
     store(mem, packed);
     return;
@@ -476,15 +504,15 @@ Operand Lowering::EvalLoad(NodeId id, VLayout layout, const Coords& at) {
   }
   // Lanes that start inside a tile: two registers rotated into one.
   starts[form.lane].c -= lane_shift;
-  Operand low = RotateLanes(LoadTile(refs[n.ref].view, starts, n.shape.dims, layout, at, id),
-                            -lane_shift);
+  Operand low =
+      RotateLanes(LoadTile(refs[n.ref].view, starts, n.shape.dims, layout, at, id), -lane_shift);
   const Coord& j = at[form.lane];
   bool more = !j.is_const() || j.c * kLanes + kLanes - lane_shift < n.shape.dims[form.lane];
   if (!more) return low;
   Coords next = at;
   next[form.lane] = j + 1;
-  Operand high = RotateLanes(LoadTile(refs[n.ref].view, starts, n.shape.dims, layout, next, id),
-                             -lane_shift);
+  Operand high =
+      RotateLanes(LoadTile(refs[n.ref].view, starts, n.shape.dims, layout, next, id), -lane_shift);
   return Vsel(MaskOf(0, 8, 0, kLanes - lane_shift), low, high);
 }
 
@@ -495,8 +523,8 @@ void Lowering::EmitStoreTile(NodeId store, const Coords& at) {
   Operand v = Get(value, layout, at);
   int old_source = b_.source();
   if (info[store].source >= 0) b_.set_source(info[store].source);
-  StoreTile(refs[n.ref].view, StartsOf(n), n.shape.IsTuple() ? node(value).shape.dims : n.shape.dims,
-            layout, at, v, store);
+  StoreTile(refs[n.ref].view, StartsOf(n),
+            n.shape.IsTuple() ? node(value).shape.dims : n.shape.dims, layout, at, v, store);
   b_.set_source(old_source);
 }
 

@@ -69,37 +69,42 @@ Operand Lowering::Relayout(NodeId id, VLayout have, VLayout want, const Coords& 
     if (h == want || Serves(h, want, d)) {
       return Replicate(Get(id, have, at), sub, lane);
     }
+    have = h;
   }
-  if (have.sub >= 0 && have.lane < 0 && want.sub < 0 && want.lane == have.sub) {
-    return SubToLane(id, have, at, want.lane);
+  // The last step, from a layout of its own where one step is not enough.
+  VLayout from = LastHop(have, want);
+  if (from.sub >= 0 && from.lane < 0 && want.sub < 0 && want.lane == from.sub) {
+    return SubToLane(id, from, at, want.lane);
   }
-  if (want.lane < 0 && want.sub >= 0 && have.lane == want.sub) {
+  if (want.lane < 0 && want.sub >= 0 && from.lane == want.sub) {
     return LaneToSub(id, at, want.sub);
   }
-  if (have.sub >= 0 && have.lane >= 0 && want.sub == have.lane && want.lane == have.sub &&
-      !have.dense()) {
-    return TransposeTile(id, have, want, at);
+  if (want.sub == from.lane && want.lane == from.sub && !from.dense()) {
+    return TransposeTile(id, from, want, at);
   }
-  if (have.lane == want.lane || have.dense() || want.dense()) {
-    // The same lanes, other sublanes: through memory.
-    const MemView* view = StoredAs(id, have);
-    if (view == nullptr) {
-      Fail(id, "a change of register layout inside a loop");
-      return Imm(0);
-    }
-    std::vector<Start> none(d.size());
-    Operand v = LoadTile(*view, none, d, want, at, id);
-    return pred ? ToMask(v) : v;
+  // The same lanes, other sublanes: through memory.
+  const MemView* view = StoredAs(id, from);
+  if (view == nullptr) {
+    Fail(id, "a change of register layout inside a loop");
+    return Imm(0);
   }
-  // Lanes change with other sublanes: first the wanted lane dimension along sublanes.
-  VLayout mid{want.lane, have.lane};
-  if (mid != have && mid.sub >= 0) {
-    VLayout turned{mid.lane, mid.sub};
-    if (turned == want) return TransposeTile(id, mid, want, at);
+  std::vector<Start> none(d.size());
+  Operand v = LoadTile(*view, none, d, want, at, id);
+  return pred ? ToMask(v) : v;
+}
+
+// The layout from which `want` is one step: rows to lanes, lanes to rows, a transpose, or other
+// sublanes under the same lanes. `have` itself where that will do.
+VLayout Lowering::LastHop(VLayout have, VLayout want) {
+  if (have.lane == want.lane || have.dense()) return have;
+  if (want.dense()) return {-1, want.lane};
+  if (want.lane < 0) return {-1, want.sub};
+  if (have.lane < 0) {
+    if (want.sub < 0) return {want.lane, -1};
+    return {-1, want.lane};
   }
-  Fail(id, absl::StrCat("register layout {", int{have.sub}, ",", int{have.lane}, "} to {",
-                        int{want.sub}, ",", int{want.lane}, "}"));
-  return Imm(0);
+  if (want.sub == have.lane) return {want.lane, have.lane};
+  return {have.lane, want.lane};
 }
 
 // The value in memory in this layout: a load's own memory, or a temporary.
@@ -121,7 +126,8 @@ const MemView* Lowering::StoredAs(NodeId id, VLayout layout) {
     f->info.temp_stores++;
   });
   copies_done.insert({id, layout.sub, layout.lane});
-  return &stored.emplace(std::make_tuple(id, int{layout.sub}, int{layout.lane}), view).first->second;
+  return &stored.emplace(std::make_tuple(id, int{layout.sub}, int{layout.lane}), view)
+              .first->second;
 }
 
 bool Lowering::CopyDone(NodeId id, VLayout layout) const {
@@ -208,7 +214,8 @@ Operand Lowering::TransposeTile(NodeId id, VLayout have, VLayout want, const Coo
   Coords source = at;
   source[b] = *tile;
   int64_t groups = kGroups;
-  if (at[a].is_const()) groups = std::min(kGroups, CeilDiv(dims(id)[a], kSublanes) - at[a].c * kGroups);
+  if (at[a].is_const())
+    groups = std::min(kGroups, CeilDiv(dims(id)[a], kSublanes) - at[a].c * kGroups);
   Reg token;
   for (int64_t g = 0; g < groups; ++g) {
     source[a] = at[a] * kGroups + g;
@@ -322,7 +329,9 @@ Operand Lowering::Shifted(NodeId id, VLayout layout, const Coords& at, int64_t s
       Coords p = c;
       p[layout.lane] = c[layout.lane] + i;
       if (!exists(layout.lane, p[layout.lane])) continue;
-      if (i == 1 && p[layout.lane].is_const() == false && p[layout.lane].c >= TileExtent(d, layout, layout.lane)) continue;
+      if (i == 1 && p[layout.lane].is_const() == false &&
+          p[layout.lane].c >= TileExtent(d, layout, layout.lane))
+        continue;
       Key key{kRotateKey - id * 200 - static_cast<int>(lane_shift) - 100000, layout, p};
       if (const Operand* known = Recall(key)) {
         parts[i] = *known;
@@ -345,7 +354,9 @@ Operand Lowering::Shifted(NodeId id, VLayout layout, const Coords& at, int64_t s
       Coords p = at;
       p[layout.sub] = at[layout.sub] + i;
       std::optional<Operand> v = lanes(p);
-      if (v) parts[i] = v->is_imm() ? *v : Operand(b_.Op(Opcode::kVrotSlane, {*v, Imm(kSublanes - sub_shift)}));
+      if (v)
+        parts[i] =
+            v->is_imm() ? *v : Operand(b_.Op(Opcode::kVrotSlane, {*v, Imm(kSublanes - sub_shift)}));
     }
     if (parts[0] && parts[1]) {
       r = Vsel(MaskOf(0, kSublanes - sub_shift, 0, kLanes), *parts[0], *parts[1]);

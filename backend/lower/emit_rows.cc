@@ -1,6 +1,6 @@
 // Rearrangements that no register operation does: every row of 128 lanes of the result is put
-// together from runs of lanes of the operand's rows in memory (load one row to all sublanes, rotate,
-// select by lanes). Unrolled: for small values.
+// together from runs of lanes of the operand's rows in memory (load one row to all sublanes,
+// rotate, select by lanes). Unrolled: for small values.
 //
 //   reshape f32[4,64] -> f32[2,128]: row 0 = lanes 0-63 of row 0, and row 1 rotated by 64
 #include <algorithm>

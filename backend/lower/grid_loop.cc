@@ -1,11 +1,12 @@
 // Grids of more than one step: one rotated loop over the steps, last axis fastest. In step s the
-// copies of step s + 1 start (only of windows whose block index changes), the body waits for its own,
-// and an output window is copied out when its index is about to change.
+// copies of step s + 1 start (only of windows whose block index changes), the body waits for its
+// own, and an output window is copied out when its index is about to change.
 //
-//   start(0); loop { start(next) if changed; wait if fresh; body; copy out if last or changed }; drain
+//   start(0); loop { start(next) if changed; wait if fresh; body; copy out if last or changed };
+//   drain
 //
-// Sync flags of outputs begin with a full block's granules to their credit, so that every reuse of a
-// window waits in the same way, whether it was copied out before or not.
+// Sync flags of outputs begin with a full block's granules to their credit, so that every reuse of
+// a window waits in the same way, whether it was copied out before or not.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -20,9 +21,9 @@ namespace {
 struct Moving {
   int ref = -1;
   bool in = false;
-  bool moves = false;   // its index depends on the grid
-  Reg buf;              // which of two buffers; invalid: always the first
-  Reg fresh;            // in: a copy is under way for this step; out: a new window begins
+  bool moves = false;  // its index depends on the grid
+  Reg buf;             // which of two buffers; invalid: always the first
+  Reg fresh;           // in: a copy is under way for this step; out: a new window begins
 };
 
 }  // namespace

@@ -7,7 +7,8 @@
 
 namespace tpuc::lower {
 
-// A reshape that only adds or drops dimensions of size 1: operand dimension of each result dimension.
+// A reshape that only adds or drops dimensions of size 1: operand dimension of each result
+// dimension.
 bool Lowering::DegenerateReshape(const Node& n, std::vector<int>* operand_dim) const {
   const Dims& to = n.shape.dims;
   const Dims& from = dims(n.operands[0]);

@@ -93,7 +93,8 @@ std::optional<MemForm> FormOf(const Shape& shape, const Dims& dims, std::string*
   int rank = static_cast<int>(dims.size());
   int bits = BitsOf(shape.type);
   Layout layout = shape.layout ? *shape.layout : DefaultLayout(rank);
-  if (layout.minor_to_major.size() != dims.size()) layout.minor_to_major = DefaultLayout(rank).minor_to_major;
+  if (layout.minor_to_major.size() != dims.size())
+    layout.minor_to_major = DefaultLayout(rank).minor_to_major;
   if (!SetTile(layout, bits, &form, why)) return std::nullopt;
   if (rank < 2) {
     if (!FlatForm(layout, &form, why)) return std::nullopt;
@@ -124,8 +125,8 @@ std::optional<MemForm> FormOf(const Shape& shape, const Dims& dims, std::string*
   form.lane_tiles = CeilDiv(dims[form.lane], kLanes);
   form.tile_sub = static_cast<int>(tile_sub);
   form.tile_rows = static_cast<int>(CeilDiv(tile_sub, form.packing));
-  if (tile_sub <= 0 || (tile_sub < kSublanes && form.sub_tiles > 1 &&
-                        (tile_sub > 1 || form.packing > 1)) ||
+  if (tile_sub <= 0 ||
+      (tile_sub < kSublanes && form.sub_tiles > 1 && (tile_sub > 1 || form.packing > 1)) ||
       (tile_sub > kSublanes && tile_sub % kSublanes != 0)) {
     *why = absl::StrCat("layout ", ToString(layout));
     return std::nullopt;

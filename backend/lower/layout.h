@@ -5,8 +5,9 @@
 //   f32[16]    {sub -1, lane 0}: 1 register, all sublanes alike
 //   f32[3000]  {sub 0, lane 0}: dense, 1024 elements a register
 //
-// A register is named by tile coordinates, one per logical dimension: the index itself for a leading
-// dimension, / 8 for the sublane dimension, / 128 for the lane dimension, / 1024 for a dense one.
+// A register is named by tile coordinates, one per logical dimension: the index itself for a
+// leading dimension, / 8 for the sublane dimension, / 128 for the lane dimension, / 1024 for a
+// dense one.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +42,8 @@ int64_t TileUnit(VLayout layout, int d);
 int64_t TileExtent(const Dims& dims, VLayout layout, int d);
 int64_t TileCount(const Dims& dims, VLayout layout);
 
-// A value that lies in `have` may be read as `want`: what is replicated serves a dimension of size 1.
+// A value that lies in `have` may be read as `want`: what is replicated serves a dimension of
+// size 1.
 bool Serves(VLayout have, VLayout want, const Dims& dims);
 
 // One tile coordinate: counter(loop) * scale + c.
@@ -73,20 +75,18 @@ using Coords = absl::InlinedVector<Coord, 4>;
 // An array (or a window of one) in VMEM, in rows of 512 bytes.
 struct MemForm {
   Type type = Type::kF32;
-  Dims dims;                 // logical
-  int sub = -1, lane = -1;   // logical dimensions of the tiles; rank 1: lane 0; rank 0: neither
-  int packing = 1;           // elements in a 32-bit word
-  int tile_sub = 8;          // logical rows of a tile (of 128 elements each)
-  int tile_rows = 8;         // memory rows of a tile
+  Dims dims;                // logical
+  int sub = -1, lane = -1;  // logical dimensions of the tiles; rank 1: lane 0; rank 0: neither
+  int packing = 1;          // elements in a 32-bit word
+  int tile_sub = 8;         // logical rows of a tile (of 128 elements each)
+  int tile_rows = 8;        // memory rows of a tile
   int64_t sub_tiles = 1, lane_tiles = 1;
-  Dims stride;               // rows from one index of a leading dimension to the next; else 0
-  Dims major;                // leading dimensions, most major first
-  int64_t rows = 0;          // in all
-  bool flat = false;         // rank 1: rows of 128 elements, one after another (packed in pairs ..)
+  Dims stride;        // rows from one index of a leading dimension to the next; else 0
+  Dims major;         // leading dimensions, most major first
+  int64_t rows = 0;   // in all
+  bool flat = false;  // rank 1: rows of 128 elements, one after another (packed in pairs ..)
 
-  VLayout natural() const {
-    return {static_cast<int8_t>(sub), static_cast<int8_t>(lane)};
-  }
+  VLayout natural() const { return {static_cast<int8_t>(sub), static_cast<int8_t>(lane)}; }
   // First row of the 8-row group i and lane tile j within one leading index (tile_sub >= 8, or one
   // tile of rows). Rows of one group follow each other.
   int64_t GroupRow(int64_t i, int64_t j) const;

@@ -16,7 +16,8 @@ void Lowering::EmitLoop(int64_t trips, int64_t step, const std::function<void(in
   int preheader = b_.block();
   int64_t outer_trips = f->blocks[preheader].trips;
   bool in_grid = f->blocks[preheader].in_grid_loop;
-  int first = NewBlock(absl::StrCat("loop", loop), outer_trips < 0 ? -1 : outer_trips * trips, in_grid);
+  int first =
+      NewBlock(absl::StrCat("loop", loop), outer_trips < 0 ? -1 : outer_trips * trips, in_grid);
   PushScope(loop);
   scopes.back().preheader = preheader;
   body(loop);
@@ -92,9 +93,9 @@ void Lowering::ForTilesFrom(const Space& space, size_t d, Coords* at,
   if (trips <= 1) {
     trips = 0;
   } else {
-    EmitLoop(trips, unroll * step, [&](int loop) {
+    EmitLoop(trips, unroll, [&](int loop) {
       for (int64_t u = 0; u < unroll; ++u) {
-        (*at)[d] = {static_cast<int16_t>(loop), 1, u * step};
+        (*at)[d] = {static_cast<int16_t>(loop), static_cast<int32_t>(step), u * step};
         ForTilesFrom(space, d + 1, at, body);
       }
     });

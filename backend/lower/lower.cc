@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "backend/lower/lowering.h"
+#include "backend/lower/rewrite.h"
 
 namespace tpuc {
 
@@ -34,7 +35,9 @@ bool Lowering::Run() {
 
 bool LowerKernel(const kernel::Kernel& kernel, const Chip& chip, const LowerOptions& options,
                  llo::Function* function, std::vector<isa::SourceEntry>* sources, DiagSink* diags) {
-  lower::Lowering lowering(kernel, chip, options, function, sources, diags);
+  kernel::Kernel body = kernel;
+  lower::RewriteBody(&body);
+  lower::Lowering lowering(body, chip, options, function, sources, diags);
   return lowering.Run();
 }
 

@@ -17,8 +17,15 @@ constexpr int kLaneSeqKey = -2, kLaneIdsKey = -3, kSublaneIdsKey = -4, kMaskKey 
 
 Lowering::Lowering(const kernel::Kernel& kernel, const Chip& chip, const LowerOptions& options,
                    llo::Function* function, std::vector<isa::SourceEntry>* sources, DiagSink* diags)
-    : k(kernel), chip(chip), options(options), f(function), sources(sources), diags(diags),
-      b_(function), next_row(options.first_row), next_flag(options.first_flag) {}
+    : k(kernel),
+      chip(chip),
+      options(options),
+      f(function),
+      sources(sources),
+      diags(diags),
+      b_(function),
+      next_row(options.first_row),
+      next_flag(options.first_flag) {}
 
 void Lowering::Fail(NodeId id, std::string what) {
   if (failed_) return;
@@ -28,9 +35,8 @@ void Lowering::Fail(NodeId id, std::string what) {
   if (id >= 0) {
     const Node& n = node(id);
     if (n.kind == Node::Kind::kHlo) {
-      message = absl::StrCat("kernel '", k.name, "': ", OpName(n.op), " ",
-                             ToString(n.shape, false), n.hlo.empty() ? "" : absl::StrCat(" (", n.hlo, ")"),
-                             ": ", what);
+      message = absl::StrCat("kernel '", k.name, "': ", OpName(n.op), " ", ToString(n.shape, false),
+                             n.hlo.empty() ? "" : absl::StrCat(" (", n.hlo, ")"), ": ", what);
     }
     if (n.loc.line > 0) loc = n.loc;
   }
@@ -45,9 +51,9 @@ void Lowering::PushScope(int loop) {
   scopes.back().loop = loop;
 }
 
-// Whether code now runs more than once or not always.
+// Whether code now runs more than once for each run of the region.
 bool Lowering::InLoop() const {
-  for (size_t d = 1; d < scopes.size(); ++d) {
+  for (size_t d = region_base_; d < scopes.size(); ++d) {
     if (scopes[d].loop >= -1) return true;
   }
   return false;
@@ -119,6 +125,7 @@ Operand Lowering::Get(NodeId id, VLayout want, const Coords& at) {
     std::vector<Start> none(n.shape.dims.size());
     v = LoadTile(i.view, none, n.shape.dims, layout, at, id);
     if (type(id) == Type::kPred) v = ToMask(v);
+    if (n.op == Op::kDot && type(id) == Type::kBF16) v = RoundTo(Type::kBF16, v);  // summed in f32
     ++f->info.temp_loads;
   } else {
     bool hoist = i.stable && (n.kind == Node::Kind::kLoad || n.op == Op::kBroadcast ||
@@ -227,11 +234,13 @@ Operand Lowering::MaskOf(int64_t sub_from, int64_t sub_to, int64_t lane_from, in
 Reg Lowering::Kept(int key_id, const std::function<Reg()>& make) {
   Key key{key_id, {}, {}};
   if (const Operand* v = Recall(key)) return v->reg;
-  return Invariant({}, true, [&] {
-           Operand r = make();
-           Remember(key, r);
-           return r;
-         }).reg;
+  return Invariant({}, true,
+                   [&] {
+                     Operand r = make();
+                     Remember(key, r);
+                     return r;
+                   })
+      .reg;
 }
 
 Reg Lowering::LaneSeq() {

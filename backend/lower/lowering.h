@@ -32,34 +32,34 @@ using kernel::NodeId;
 // An array in VMEM: where, and how.
 struct MemView {
   MemForm form;
-  Operand base;         // scalar row, or immediate 0
-  int64_t offset = 0;   // rows added to it
-  int buffer = -1;      // for MemRef
+  Operand base;        // scalar row, or immediate 0
+  int64_t offset = 0;  // rows added to it
+  int buffer = -1;     // for MemRef
 };
 
 struct RefState {
-  MemView view;              // of the block in VMEM
-  bool windowed = false;     // moved by DMA
-  int operand = -1;          // number of the virtual scalar that holds its address; -1: scratch
+  MemView view;           // of the block in VMEM
+  bool windowed = false;  // moved by DMA
+  int operand = -1;       // number of the virtual scalar that holds its address; -1: scratch
   int buffers = 1;
-  int flag = -1;             // first sync flag
-  int64_t block_rows = 0;    // VMEM rows of one buffer
-  int64_t granules = 0;      // of one whole block
-  bool waiting = false;      // one-step: a DMA was started and not waited for yet
-  bool edge = false;         // some block is cut at the array's end
-  MemForm array;             // the whole array
-  int storage = -1;          // refs of the same storage have the same number
+  int flag = -1;           // first sync flag
+  int64_t block_rows = 0;  // VMEM rows of one buffer
+  int64_t granules = 0;    // of one whole block
+  bool waiting = false;    // one-step: a DMA was started and not waited for yet
+  bool edge = false;       // some block is cut at the array's end
+  MemForm array;           // the whole array
+  int storage = -1;        // refs of the same storage have the same number
 };
 
 struct NodeInfo {
   VLayout natural;
-  bool flexible = false;     // cheap in any layout: constants, iota, broadcasts of such
-  bool scalar = false;       // computed on the scalar core
-  bool mat = false;          // has a VMEM temporary (view) once its nest has run
-  bool ready = false;        // .. and it has run
-  bool stable = false;       // depends on nothing that the kernel writes
+  bool flexible = false;  // cheap in any layout: constants, iota, broadcasts of such
+  bool scalar = false;    // computed on the scalar core
+  bool mat = false;       // has a VMEM temporary (view) once its nest has run
+  bool ready = false;     // .. and it has run
+  bool stable = false;    // depends on nothing that the kernel writes
   MemView view;
-  int source = -1;           // source row
+  int source = -1;  // source row
   int uses = 0;
 };
 
@@ -102,7 +102,7 @@ class Lowering {
 
   // ---- scopes ----
   struct Key {
-    int what;   // node id, or a negative helper kind
+    int what;  // node id, or a negative helper kind
     VLayout layout;
     Coords at;
     bool operator==(const Key& o) const {
@@ -120,7 +120,10 @@ class Lowering {
     int budget = 16;     // registers that may still be hoisted out of it
   };
   void PushScope(int loop);
-  void PopScope() { scopes.pop_back(); --depth; }
+  void PopScope() {
+    scopes.pop_back();
+    --depth;
+  }
   bool InLoop() const;
   void Remember(const Key& key, Operand v) { scopes[depth].memo[key] = v; }
   const Operand* Recall(const Key& key) const;
@@ -140,7 +143,7 @@ class Lowering {
                       absl::Span<const std::pair<Coord, int64_t>> terms);
   // One register of the array seen through `view`, shifted by `starts` (elements; one a dimension).
   struct Start {
-    Operand scalar;     // scalar part, elements; immediate 0 where none
+    Operand scalar;  // scalar part, elements; immediate 0 where none
     int64_t c = 0;
   };
   Operand LoadTile(const MemView& view, absl::Span<const Start> starts, const Dims& dims,
@@ -216,6 +219,7 @@ class Lowering {
 
   // ---- emit_move.cc ----
   Operand Relayout(NodeId id, VLayout have, VLayout want, const Coords& at);
+  static VLayout LastHop(VLayout have, VLayout want);
   Operand Replicate(Operand v, bool sub, bool lane);
   const MemView* StoredAs(NodeId id, VLayout layout);
   bool CopyDone(NodeId id, VLayout layout) const;
@@ -244,6 +248,7 @@ class Lowering {
   // ---- emit_dot.cc ----
   bool PlanDot(NodeId id, DotPlan* plan);
   VLayout DotLayout(NodeId id);
+  bool ReachesDot(NodeId id) const;
   Operand Weight(const DotPlan& p, const DotAt& at, Coord kk, Coord nn);
   Operand Row(const DotPlan& p, const DotAt& at, Coord m, Coord kk);
   void Push(const DotPlan& p, const DotAt& at, Coord k0, Coord n0, int64_t k_left, int64_t n_left,
@@ -283,7 +288,8 @@ class Lowering {
   bool RowWise(const NestItem& item);
   bool InlineReduce(NodeId id);
   bool HasLaterLoad(const kernel::Region& region, NodeId store);
-  bool UsersWithin(NodeId dot, const std::vector<NestItem>& nest, const std::vector<NestItem>& items);
+  bool UsersWithin(NodeId dot, const std::vector<NestItem>& nest,
+                   const std::vector<NestItem>& items);
   bool StoreInPlace(const NestItem& value, std::vector<NestItem>* items);
   void EmitNest(const std::vector<NestItem>& nest, const std::vector<NestItem>& items);
   int64_t RowUnroll(const std::vector<NestItem>& nest);
@@ -312,10 +318,10 @@ class Lowering {
   // innermost part.
   struct Space {
     std::vector<int64_t> extents;
-    std::vector<int64_t> steps;   // body covers this many tiles of the dimension
-    std::vector<char> peel;       // the last body is not like the others
-    int64_t unroll = 4;           // bodies in a loop
-    int64_t flat_limit = 8;       // bodies that are emitted without a loop
+    std::vector<int64_t> steps;  // body covers this many tiles of the dimension
+    std::vector<char> peel;      // the last body is not like the others
+    int64_t unroll = 4;          // bodies in a loop
+    int64_t flat_limit = 8;      // bodies that are emitted without a loop
   };
   Space SpaceOf(const Dims& dims, VLayout layout) const;
   void ForTiles(const Space& space, const std::function<void(const Coords&)>& body);
@@ -351,13 +357,14 @@ class Lowering {
   std::vector<NodeInfo> info;
   std::vector<LoopVar> loops;
   std::vector<Scope> scopes;
-  int depth = 0;              // index of the scope that code is emitted for
-  std::vector<Operand> axes;  // grid indices in this step
+  int depth = 0;                    // index of the scope that code is emitted for
+  std::vector<Operand> axes;        // grid indices in this step
   std::vector<Operand> loop_index;  // of the enclosing kFor nodes, by node id
-  bool whole = true;          // small region: everything in one block
-  std::vector<char> keep_;    // nests: nodes that get a temporary
+  bool whole = true;                // small region: everything in one block
+  size_t region_base_ = 1;          // scopes around the region being lowered
+  std::vector<char> keep_;          // nests: nodes that get a temporary
   std::map<std::tuple<NodeId, int, int>, MemView> stored;  // copies for relayouts, by layout
-  std::set<std::tuple<NodeId, int, int>> copies_done;  // .. that have been written
+  std::set<std::tuple<NodeId, int, int>> copies_done;      // .. that have been written
   int64_t next_row = 0;
   int next_flag = 0;
   bool failed_ = false;

@@ -1,10 +1,9 @@
 // Loop nests of large matrix products.
 //
-// Driven: all weights of the product fit the MXUs at once (N <= 512, K <= 256, or N <= 256, K <= 512
-// on two units). They are pushed once; row groups follow, and what the nest computes from each result
-// row is emitted as soon as it is popped.
-// Multi-pass: for each pair of N tiles and of K tiles the weights are pushed, all rows multiplied, and
-// the results added up in a temporary.
+// Driven: all weights of the product fit the MXUs at once (N <= 512, K <= 256, or N <= 256, K <=
+// 512 on two units). They are pushed once; row groups follow, and what the nest computes from each
+// result row is emitted as soon as it is popped. Multi-pass: for each pair of N tiles and of K
+// tiles the weights are pushed, all rows multiplied, and the results added up in a temporary.
 #include <algorithm>
 #include <deque>
 
@@ -15,10 +14,10 @@ namespace tpuc::lower {
 
 namespace {
 
-constexpr int64_t kTile2 = 2 * kLanes;   // the array's side
-constexpr int64_t kBlockRows = 128;      // row groups multiplied in one block
-constexpr int64_t kLoopRows = 64;        // .. in a loop body
-constexpr size_t kInFlight = 44;         // matmuls ahead of their pops, in program order
+constexpr int64_t kTile2 = 2 * kLanes;  // the array's side
+constexpr int64_t kBlockRows = 128;     // row groups multiplied in one block
+constexpr int64_t kLoopRows = 64;       // .. in a loop body
+constexpr size_t kInFlight = 44;        // matmuls ahead of their pops, in program order
 
 }  // namespace
 
@@ -68,6 +67,10 @@ void Lowering::DriveRows(NodeId dot, const DotPlan& p, const DotAt& at,
   int64_t n_tiles = CeilDiv(p.n, kLanes);
   bool small = p.k <= kLanes && p.n <= kLanes && p.m_groups() > 1;
   bool by_n = p.n > kTile2, by_k = p.k > kTile2;
+  // Weights that no matmul latches would stay staged.
+  if (!by_n && !by_k)
+    units =
+        static_cast<int>(std::min<int64_t>(units, small ? CeilDiv(p.m_groups(), 2) : p.m_groups()));
   for (int u = 0; u < units; ++u) {
     int64_t k0 = by_k ? u * kTile2 : 0, n0 = by_n ? u * kTile2 : 0;
     if (k0 >= p.k || n0 >= p.n) break;
@@ -124,8 +127,8 @@ void Lowering::DriveRows(NodeId dot, const DotPlan& p, const DotAt& at,
           int64_t left = std::min(kTile2, p.k - k0);
           bool has = left > kLanes;
           Operand high = has ? row(m, k0 / kLanes + 1) : Operand();
-          q.tokens.push_back(multiply(u, row(m, k0 / kLanes), std::min(kLanes, left), high, has,
-                                      left - kLanes));
+          q.tokens.push_back(
+              multiply(u, row(m, k0 / kLanes), std::min(kLanes, left), high, has, left - kLanes));
         }
         q.done = [&, m](const std::vector<std::pair<Reg, Reg>>& v) {
           std::vector<Operand> r(n_tiles);
@@ -152,7 +155,8 @@ void Lowering::DriveRows(NodeId dot, const DotPlan& p, const DotAt& at,
 // One pass of a multi-pass product: weights of unit u at K pair `kp` and N pair np + u.
 void Lowering::PassRows(NodeId dot, const DotPlan& p, const DotAt& at, Coord kp, int64_t k_left,
                         Coord np, absl::Span<const int64_t> n_left, bool split, bool first) {
-  int units = split ? std::max(1, chip.mxus) : static_cast<int>(n_left.size());
+  int units = split ? static_cast<int>(std::min<int64_t>(std::max(1, chip.mxus), p.m_groups()))
+                    : static_cast<int>(n_left.size());
   for (int u = 0; u < units; ++u) {
     Push(p, at, kp * 2, (split ? np : np + u) * 2, k_left, n_left[split ? 0 : u], false, u);
   }
@@ -191,7 +195,8 @@ void Lowering::PassRows(NodeId dot, const DotPlan& p, const DotAt& at, Coord kp,
       for (int u = 0; u < units; ++u) {
         if (split && i % units != u) continue;
         bool latch = latch_first && i == (split ? u : 0);
-        flight.push_back({Multiply(low, std::min(kLanes, k_left), high, has, k_left - kLanes, latch, u), u, m});
+        flight.push_back(
+            {Multiply(low, std::min(kLanes, k_left), high, has, k_left - kLanes, latch, u), u, m});
       }
       while (flight.size() > kInFlight * units) pop();
     }

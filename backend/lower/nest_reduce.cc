@@ -53,9 +53,10 @@ void Lowering::EmitReduceNest(NodeId id) {
   Type acc_type = t == Type::kPred ? Type::kS32 : t;  // masks are summed as 0 and 1
   Op reducer = n.reducer;
   if (t == Type::kPred) {
-    reducer = reducer == Op::kAnd || reducer == Op::kMinimum || reducer == Op::kMultiply ? Op::kMinimum
-              : reducer == Op::kXor                                                    ? Op::kXor
-                                                                                       : Op::kMaximum;
+    reducer = reducer == Op::kAnd || reducer == Op::kMinimum || reducer == Op::kMultiply
+                  ? Op::kMinimum
+              : reducer == Op::kXor ? Op::kXor
+                                    : Op::kMaximum;
   }
   Operand identity = Identity(n.reducer, t == Type::kPred ? Type::kS32 : t);
   if (t == Type::kPred) identity = Imm(reducer == Op::kMinimum ? 1 : 0);
@@ -93,7 +94,8 @@ void Lowering::EmitReduceNest(NodeId id) {
     });
     for (int64_t j = 0; j < count && !failed_; ++j) {
       Operand r = acc[j * chains];
-      for (int64_t i = 1; i < chains; ++i) r = Combine(reducer, acc_type, r, acc[j * chains + i], id);
+      for (int64_t i = 1; i < chains; ++i)
+        r = Combine(reducer, acc_type, r, acc[j * chains + i], id);
       if (t == Type::kPred) r = ToMask(r);
       r = FinishReduce(id, r);
       Coords rc(kept.size(), Coord::Const(0));

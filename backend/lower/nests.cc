@@ -13,8 +13,8 @@ namespace tpuc::lower {
 
 namespace {
 
-constexpr int64_t kInlineLanes = 16;   // lane tiles of a reduction done within a row
-constexpr int kDear = 4;               // cost from which a value with two users is kept
+constexpr int64_t kInlineLanes = 16;  // lane tiles of a reduction done within a row
+constexpr int kDear = 4;              // cost from which a value with two users is kept
 
 bool Moved(const Node& n) {
   return n.op == Op::kReverse || n.op == Op::kPad || n.op == Op::kConcatenate;
@@ -41,7 +41,8 @@ std::vector<Request> Lowering::Requests(NodeId id, VLayout layout) {
       const Ints& map = n.IntsAttr(AttrId::kDimensions);
       std::vector<int> operand_dim(n.shape.dims.size(), -1);
       for (size_t o = 0; o < dims(n.operands[0]).size() && o < map.size(); ++o) {
-        if (dims(n.operands[0])[o] == n.shape.dims[map[o]]) operand_dim[map[o]] = static_cast<int>(o);
+        if (dims(n.operands[0])[o] == n.shape.dims[map[o]])
+          operand_dim[map[o]] = static_cast<int>(o);
       }
       r.push_back({n.operands[0], through(operand_dim)});
       return r;
@@ -125,16 +126,17 @@ void Lowering::Expand(NodeId id, VLayout want, std::vector<NestItem>* items) {
         return true;
       }
     }
-    return kind == NestItem::Kind::kValue
-               ? i.ready
-               : stored.count({id, l.sub, l.lane}) > 0;
+    return kind == NestItem::Kind::kValue ? i.ready : stored.count({id, l.sub, l.lane}) > 0;
   };
   if (!planned(NestItem::Kind::kValue, layout)) {
     for (const Request& r : Requests(id, layout)) Expand(r.node, r.layout, items);
   }
-  // What moves through memory reads its operand there; a product of several passes reads rows often.
-  bool again = n.kind == Node::Kind::kHlo && n.op == Op::kDot && !DotDrives({NestItem::Kind::kValue, id, layout});
-  bool rows = n.kind == Node::Kind::kHlo && NeedsMemory(id) && n.op != Op::kDot && n.op != Op::kReduce;
+  // What moves through memory reads its operand there; a product of several passes reads rows
+  // often.
+  bool again = n.kind == Node::Kind::kHlo && n.op == Op::kDot &&
+               !DotDrives({NestItem::Kind::kValue, id, layout});
+  bool rows =
+      n.kind == Node::Kind::kHlo && NeedsMemory(id) && n.op != Op::kDot && n.op != Op::kReduce;
   if ((again || rows) && !n.operands.empty()) {
     NodeId x = n.operands[0];
     bool direct = again && node(x).kind == Node::Kind::kLoad;
@@ -161,7 +163,10 @@ void Lowering::Expand(NodeId id, VLayout want, std::vector<NestItem>* items) {
                (i.natural.lane >= 0 && n.shape.dims[i.natural.lane] == 1);
   if (rows_from_lanes || size1) return;
   if (is_load && refs[n.ref].view.form.flat) return;
-  if (!planned(NestItem::Kind::kCopy, want)) items->push_back({NestItem::Kind::kCopy, id, want});
+  if (planned(NestItem::Kind::kCopy, want)) return;
+  VLayout from = LastHop(i.natural, want);
+  if (from != i.natural) Expand(id, from, items);
+  items->push_back({NestItem::Kind::kCopy, id, want});
 }
 
 // Values with several users in different nests that are dearer to compute than to load.
@@ -304,7 +309,8 @@ bool Lowering::SameRow(NodeId id, VLayout layout, const std::vector<char>& membe
   if (n.kind == Node::Kind::kHlo && n.op == Op::kReduce) {
     for (int64_t d : n.IntsAttr(AttrId::kDimensions)) {
       VLayout from = OperandLayout(n.operands[0]);
-      if (d != from.lane && TileExtent(dims(n.operands[0]), from, static_cast<int>(d)) > 1) moves = true;
+      if (d != from.lane && TileExtent(dims(n.operands[0]), from, static_cast<int>(d)) > 1)
+        moves = true;
       if (d == from.sub) moves = true;
     }
   }
@@ -313,7 +319,8 @@ bool Lowering::SameRow(NodeId id, VLayout layout, const std::vector<char>& membe
     const Ints& map = n.IntsAttr(AttrId::kDimensions);
     for (int d = 0; d < n.shape.rank(); ++d) {
       if (d == layout.lane || n.shape.dims[d] == 1) continue;
-      if (std::find(map.begin(), map.end(), d) == map.end() && ReachesMember(n.operands[0], members)) {
+      if (std::find(map.begin(), map.end(), d) == map.end() &&
+          ReachesMember(n.operands[0], members)) {
         return false;
       }
     }
@@ -385,7 +392,8 @@ void Lowering::LowerNests(const kernel::Region& region) {
       std::vector<NodeId> used = OuterValues(id);
       for (NodeId o : used) {
         if (info[o].flexible || info[o].scalar) continue;
-        if (n.kind != Node::Kind::kHlo && node(o).kind == Node::Kind::kLoad && info[o].stable) continue;
+        if (n.kind != Node::Kind::kHlo && node(o).kind == Node::Kind::kLoad && info[o].stable)
+          continue;
         keep_[o] = 1;
         Expand(o, info[o].natural, &items);
       }
@@ -412,7 +420,9 @@ void Lowering::LowerNests(const kernel::Region& region) {
       for (size_t j = i + 1; j < items.size(); ++j) {
         NestItem& c = items[j];
         if (c.done || !RowWise(c) || RowSpace(c) != space) continue;
-        if (c.kind == NestItem::Kind::kStore && !info[ValueOf(c)].flexible && HasLaterLoad(region, c.node)) continue;
+        if (c.kind == NestItem::Kind::kStore && !info[ValueOf(c)].flexible &&
+            HasLaterLoad(region, c.node))
+          continue;
         // Everything it needs is ready or of this nest, at the same row.
         bool ok = SameRow(ValueOf(c), c.layout, members);
         for (size_t m = i + 1; m < j && ok; ++m) {
@@ -424,7 +434,8 @@ void Lowering::LowerNests(const kernel::Region& region) {
           }
           if (items[m].node != ValueOf(c) && ReachesMember(ValueOf(c), one)) ok = false;
         }
-        for (const NestItem& m : nest) ok = ok && !(m.kind == NestItem::Kind::kStore && Conflicts(m, c));
+        for (const NestItem& m : nest)
+          ok = ok && !(m.kind == NestItem::Kind::kStore && Conflicts(m, c));
         if (!ok) continue;
         c.done = true;
         if (c.kind == NestItem::Kind::kValue) members[c.node] = 1;
@@ -439,11 +450,13 @@ void Lowering::LowerNests(const kernel::Region& region) {
 }
 
 bool Lowering::HasLaterLoad(const kernel::Region& region, NodeId store) {
-  // Loads before the store whose value someone after it needs: moved by ForceLoads when its turn comes.
+  // Loads before the store whose value someone after it needs: moved by ForceLoads when its turn
+  // comes.
   int storage = refs[node(store).ref].storage;
   for (NodeId o : region.nodes) {
     if (o == store) return false;
-    if (node(o).kind == Node::Kind::kLoad && refs[node(o).ref].storage == storage && info[o].uses > 1) {
+    if (node(o).kind == Node::Kind::kLoad && refs[node(o).ref].storage == storage &&
+        info[o].uses > 1) {
       return true;
     }
   }
@@ -488,6 +501,9 @@ void Lowering::EmitNest(const std::vector<NestItem>& nest, const std::vector<Nes
     Space space = SpaceOf(dims(v), seed.layout);
     bool copy = seed.kind == NestItem::Kind::kCopy;
     constexpr int64_t kGroups = kLanes / kSublanes;
+    if (seed.layout.lane >= 0 && CeilDiv(dims(v)[seed.layout.lane], kSublanes) % kGroups != 0) {
+      space.peel[seed.layout.lane] = 1;  // fewer row groups make up the last lanes
+    }
     if (copy && seed.layout.sub >= 0 && !seed.layout.dense()) {
       space.steps[seed.layout.sub] = kGroups;
       space.unroll = space.flat_limit = 4;
@@ -548,7 +564,8 @@ bool Lowering::StoreInPlace(const NestItem& value, std::vector<NestItem>* items)
     const Node& s = node(item.node);
     if (s.operands[0] != value.node || item.layout != value.layout) continue;
     const MemForm& form = refs[s.ref].view.form;
-    bool all = !form.flat && form.packing == 1 && form.tile_sub == kSublanes && form.dims == dims(value.node);
+    bool all = !form.flat && form.packing == 1 && form.tile_sub == kSublanes &&
+               form.dims == dims(value.node);
     for (const kernel::Slice& x : s.slices) all = all && x.start_node < 0 && x.start == 0;
     for (const Node& other : k.nodes) {
       if (&other == &s) continue;
@@ -598,7 +615,7 @@ int64_t Lowering::RowUnroll(const std::vector<NestItem>& nest) {
     }
     tiles = std::max(tiles, t);
   }
-  int64_t rows = std::max<int64_t>(1, (latency ? 64 : 8) / std::max<int64_t>(1, tiles));
+  int64_t rows = std::max<int64_t>(1, (latency ? 64 : 16) / std::max<int64_t>(1, tiles));
   if (latency) rows = std::max<int64_t>(rows, shared ? 4 : 8);
   return std::min<int64_t>(rows, 32);
 }

@@ -16,14 +16,14 @@ namespace tpuc::lower {
 
 struct NestItem {
   enum class Kind : uint8_t {
-    kValue,   // the node, in its own layout, to a temporary
-    kCopy,    // the node in another layout, to a second temporary
-    kStore,   // a store of the body
-    kControl, // a conditional or a loop of the body
+    kValue,    // the node, in its own layout, to a temporary
+    kCopy,     // the node in another layout, to a second temporary
+    kStore,    // a store of the body
+    kControl,  // a conditional or a loop of the body
   };
   Kind kind = Kind::kStore;
   kernel::NodeId node = -1;
-  VLayout layout;           // of the value as stored
+  VLayout layout;  // of the value as stored
   bool done = false;
 };
 

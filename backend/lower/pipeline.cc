@@ -58,9 +58,9 @@ bool Lowering::Allocate(absl::string_view name, int64_t rows, int* buffer, int64
                      options.row_limit * 512, " bytes of VMEM available (", (used + rows) * 512,
                      " so far, for ", name, ")"));
     std::vector<llo::Allocation> sorted = f->allocations;
-    std::stable_sort(sorted.begin(), sorted.end(), [](const llo::Allocation& x, const llo::Allocation& y) {
-      return x.size > y.size;
-    });
+    std::stable_sort(
+        sorted.begin(), sorted.end(),
+        [](const llo::Allocation& x, const llo::Allocation& y) { return x.size > y.size; });
     for (size_t i = 0; i < sorted.size() && i < 5; ++i) {
       d.notes.push_back({{}, absl::StrCat(sorted[i].name, ": ", sorted[i].size * 512, " bytes")});
     }
@@ -100,7 +100,8 @@ bool Lowering::SetUpRefs() {
     if (s.operand >= 0 && ref.InVmem()) {
       // A view: the block's dimensions, the array's strides.
       if (s.edge) {
-        Fail(-1, absl::StrCat("operand ", ref.name, ": blocks of an array in VMEM that do not divide it"));
+        Fail(-1, absl::StrCat("operand ", ref.name,
+                              ": blocks of an array in VMEM that do not divide it"));
         return false;
       }
       form.stride = all->stride;
@@ -112,7 +113,8 @@ bool Lowering::SetUpRefs() {
     } else {
       s.buffers = one_step ? 1 : windows[r].buffers;
       s.windowed = s.operand >= 0;
-      if (!Allocate(ref.name, block->rows * s.buffers, &s.view.buffer, &s.view.offset)) return false;
+      if (!Allocate(ref.name, block->rows * s.buffers, &s.view.buffer, &s.view.offset))
+        return false;
       s.view.base = Imm(0);
       s.granules = block->rows * kGranulesPerRow;
       if (s.windowed) {
@@ -141,9 +143,9 @@ bool Lowering::SetUpRefs() {
 namespace {
 
 struct Level {
-  int64_t count, hbm, vmem;   // rows
+  int64_t count, hbm, vmem;  // rows
   bool cut = false;
-  Operand now;                // count at this block
+  Operand now;  // count at this block
 };
 
 }  // namespace

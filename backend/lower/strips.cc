@@ -1,6 +1,6 @@
 // From a region of the body to instructions: small regions as one block in which every value is a
-// register; large ones as nests (nests.cc). Also conditionals and counted loops of the body, and the
-// order of loads and stores of one buffer.
+// register; large ones as nests (nests.cc). Also conditionals and counted loops of the body, and
+// the order of loads and stores of one buffer.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +11,10 @@ namespace tpuc::lower {
 
 void Lowering::LowerRegion(const kernel::Region& region) {
   bool whole_before = whole;
+  size_t base_before = region_base_;
+  region_base_ = scopes.size();
+  auto stored_before = stored;  // copies made here are no copies outside
+  auto done_before = copies_done;
   whole = options.strips == Strips::kWhole || Work(region) <= kWholeWork;
   if (whole) {
     LowerWhole(region);
@@ -19,6 +23,9 @@ void Lowering::LowerRegion(const kernel::Region& region) {
     LowerNests(region);
   }
   whole = whole_before;
+  region_base_ = base_before;
+  stored = std::move(stored_before);
+  copies_done = std::move(done_before);
 }
 
 // Registers computed by the region, reductions and dots by their operands.
@@ -28,7 +35,7 @@ int64_t Lowering::Work(const kernel::Region& region) const {
     const Node& n = node(id);
     for (const kernel::Region& r : n.regions) {
       int64_t w = Work(r);
-      total += n.kind == Node::Kind::kFor ? w : w;
+      total += w;
     }
     if (n.kind == Node::Kind::kStore) total += TileCount(dims(n.operands[0]), LayoutOfStore(n));
     if (n.kind != Node::Kind::kHlo && n.kind != Node::Kind::kLoad) continue;
@@ -37,9 +44,11 @@ int64_t Lowering::Work(const kernel::Region& region) const {
     int64_t tiles = TileCount(n.shape.dims, l);
     if (n.op == Op::kDot && n.kind == Node::Kind::kHlo) {
       int64_t k = dims(n.operands[0])[n.IntsAttr(AttrId::kLhsContractingDims).empty()
-                                          ? 0 : n.IntsAttr(AttrId::kLhsContractingDims)[0]];
+                                          ? 0
+                                          : n.IntsAttr(AttrId::kLhsContractingDims)[0]];
       tiles *= 2 + 2 * CeilDiv(k, 256);
-      tiles += TileCount(dims(n.operands[1]), DefaultVLayout(static_cast<int>(dims(n.operands[1]).size())));
+      tiles += TileCount(dims(n.operands[1]),
+                         DefaultVLayout(static_cast<int>(dims(n.operands[1]).size())));
     }
     total += tiles;
   }

@@ -27,8 +27,9 @@ std::string Name(const Dims& d) { return absl::StrCat("[", absl::StrJoin(d, ",")
 
 const std::vector<Dims>& Shapes() {
   static const std::vector<Dims>& shapes = *new std::vector<Dims>{
-      {}, {1}, {7}, {128}, {129}, {300}, {1000}, {5000}, {1, 1}, {1, 300}, {8, 128}, {9, 127}, {7, 129},
-      {300, 1}, {1000, 300}, {64, 1024}, {2, 3, 4}, {3, 9, 130}, {40, 16, 256}, {2, 1, 3, 5}};
+      {},          {1},        {7},       {128},       {129},         {300},       {1000},
+      {5000},      {1, 1},     {1, 300},  {8, 128},    {9, 127},      {7, 129},    {300, 1},
+      {1000, 300}, {64, 1024}, {2, 3, 4}, {3, 9, 130}, {40, 16, 256}, {2, 1, 3, 5}};
   return shapes;
 }
 
@@ -45,7 +46,8 @@ TEST(Elementwise, Shapes) {
 }
 
 TEST(Elementwise, NarrowTypes) {
-  for (Type t : {Type::kBF16, Type::kS8, Type::kU8, Type::kS16, Type::kU16, Type::kS32, Type::kU32}) {
+  for (Type t :
+       {Type::kBF16, Type::kS8, Type::kU8, Type::kS16, Type::kU16, Type::kS32, Type::kU32}) {
     for (const Dims& d : Shapes()) {
       KernelBuilder b;
       int x = b.In(d, 0, t), y = b.In(d, 1, t), o = b.Out(d, 0, t);
@@ -83,7 +85,8 @@ TEST(Reduce, OverEachDimension) {
         Dims rd = b.dims(v);
         int o = b.Out(rd);
         b.Store(o, v);
-        Expect(b, absl::StrCat(r == Op::kAdd ? "sum " : "max ", Name(d), " over ", absl::StrJoin(over, ",")));
+        Expect(b, absl::StrCat(r == Op::kAdd ? "sum " : "max ", Name(d), " over ",
+                               absl::StrJoin(over, ",")));
       }
     }
   }
@@ -152,7 +155,8 @@ TEST(Reduce, LayerNorm) {
     float inv = 1.0f / d[1];
     NodeId mu = b.Like(Op::kMultiply, {b.Reduce(Op::kAdd, v, {1}), b.Splat(inv, {d[0]})});
     NodeId c = b.Like(Op::kSubtract, {v, b.Broadcast(mu, d, {0})});
-    NodeId var = b.Like(Op::kMultiply, {b.Reduce(Op::kAdd, b.Like(Op::kMultiply, {c, c}), {1}), b.Splat(inv, {d[0]})});
+    NodeId var = b.Like(Op::kMultiply, {b.Reduce(Op::kAdd, b.Like(Op::kMultiply, {c, c}), {1}),
+                                        b.Splat(inv, {d[0]})});
     NodeId r = b.Like(Op::kRsqrt, {b.Like(Op::kAdd, {var, b.Splat(1e-5f, {d[0]})})});
     NodeId y = b.Like(Op::kMultiply, {c, b.Broadcast(r, d, {0})});
     b.Store(o, b.Like(Op::kMultiply, {y, b.Broadcast(b.Load(g), d, {1})}));
@@ -165,8 +169,17 @@ TEST(Dot, Sizes) {
   struct Case {
     int64_t m, k, n;
   };
-  for (Case c : {Case{1, 1, 1}, {8, 128, 128}, {16, 64, 64}, {7, 100, 130}, {130, 200, 260}, {1, 300, 7},
-                 {256, 256, 256}, {513, 129, 65}, {64, 300, 600}, {300, 700, 500}, {2000, 64, 64},
+  for (Case c : {Case{1, 1, 1},
+                 {8, 128, 128},
+                 {16, 64, 64},
+                 {7, 100, 130},
+                 {130, 200, 260},
+                 {1, 300, 7},
+                 {256, 256, 256},
+                 {513, 129, 65},
+                 {64, 300, 600},
+                 {300, 700, 500},
+                 {2000, 64, 64},
                  {1100, 256, 512}}) {
     for (int form = 0; form < 4; ++form) {
       KernelBuilder b;
@@ -176,7 +189,8 @@ TEST(Dot, Sizes) {
       int w = b.In(rt ? Dims{c.n, c.k} : Dims{c.k, c.n}, 1);
       int o = b.Out({c.m, c.n});
       b.Store(o, b.Dot(b.Load(x), b.Load(w), {lt ? 0 : 1}, {rt ? 1 : 0}));
-      Expect(b, absl::StrCat("dot ", c.m, "x", c.k, "x", c.n, lt ? " lhsT" : "", rt ? " rhsT" : ""), 1e-5);
+      Expect(b, absl::StrCat("dot ", c.m, "x", c.k, "x", c.n, lt ? " lhsT" : "", rt ? " rhsT" : ""),
+             1e-5);
     }
   }
 }
@@ -184,8 +198,10 @@ TEST(Dot, Sizes) {
 TEST(Dot, BiasActivationAndRows) {
   for (Dims d : {Dims{16, 64}, Dims{300, 200}}) {
     KernelBuilder b;
-    int x = b.In({d[0], 96}), w = b.In({96, d[1]}), bias = b.In({d[1]}), o = b.Out(d), r = b.Out({d[0]});
-    NodeId y = b.Like(Op::kAdd, {b.Dot(b.Load(x), b.Load(w), {1}, {0}), b.Broadcast(b.Load(bias), d, {1})});
+    int x = b.In({d[0], 96}), w = b.In({96, d[1]}), bias = b.In({d[1]}), o = b.Out(d),
+        r = b.Out({d[0]});
+    NodeId y = b.Like(Op::kAdd,
+                      {b.Dot(b.Load(x), b.Load(w), {1}, {0}), b.Broadcast(b.Load(bias), d, {1})});
     NodeId t = b.Like(Op::kTanh, {y});
     b.Store(o, t);
     b.Store(r, b.Reduce(Op::kAdd, t, {1}));
@@ -216,7 +232,8 @@ TEST(Move, Transposes) {
   for (Dims d : {Dims{16, 64}, Dims{9, 130}, Dims{300, 200}}) {
     KernelBuilder b;
     int x = b.In(d), o = b.Out({d[1], d[0]});
-    b.Store(o, b.Hlo(Op::kTranspose, Type::kF32, {d[1], d[0]}, {b.Load(x)}, {{AttrId::kDimensions, Ints{1, 0}}}));
+    b.Store(o, b.Hlo(Op::kTranspose, Type::kF32, {d[1], d[0]}, {b.Load(x)},
+                     {{AttrId::kDimensions, Ints{1, 0}}}));
     Expect(b, absl::StrCat("transpose ", Name(d)), 0);
   }
   for (Ints perm : {Ints{1, 0, 2}, Ints{2, 1, 0}, Ints{0, 2, 1}, Ints{1, 2, 0}, Ints{2, 0, 1}}) {
@@ -236,16 +253,19 @@ TEST(Move, SlicesAndPieces) {
     Dims s{d[0] - 5, d[1] - 70};
     int x = b.In(d), o = b.Out(s), c = b.Out({2 * d[0], d[1]}), p = b.Out({d[0] + 3, d[1] + 128});
     NodeId v = b.Load(x);
-    b.Store(o, b.Hlo(Op::kSlice, Type::kF32, s, {v},
-                     {{AttrId::kSlice, std::vector<SliceDim>{{3, d[0] - 2, 1}, {50, d[1] - 20, 1}}}}));
-    b.Store(c, b.Hlo(Op::kConcatenate, Type::kF32, {2 * d[0], d[1]}, {v, v}, {{AttrId::kDimensions, Ints{0}}}));
+    b.Store(o,
+            b.Hlo(Op::kSlice, Type::kF32, s, {v},
+                  {{AttrId::kSlice, std::vector<SliceDim>{{3, d[0] - 2, 1}, {50, d[1] - 20, 1}}}}));
+    b.Store(c, b.Hlo(Op::kConcatenate, Type::kF32, {2 * d[0], d[1]}, {v, v},
+                     {{AttrId::kDimensions, Ints{0}}}));
     b.Store(p, b.Hlo(Op::kPad, Type::kF32, {d[0] + 3, d[1] + 128}, {v, b.Constant(7)},
                      {{AttrId::kPadding, std::vector<PadDim>{{2, 1, 0}, {128, 0, 0}}}}));
     Expect(b, absl::StrCat("slice, concatenate, pad ", Name(d)), 0);
   }
   KernelBuilder b;
   int x = b.In({5, 70}), y = b.In({5, 90}), o = b.Out({5, 160});
-  b.Store(o, b.Hlo(Op::kConcatenate, Type::kF32, {5, 160}, {b.Load(x), b.Load(y)}, {{AttrId::kDimensions, Ints{1}}}));
+  b.Store(o, b.Hlo(Op::kConcatenate, Type::kF32, {5, 160}, {b.Load(x), b.Load(y)},
+                   {{AttrId::kDimensions, Ints{1}}}));
   Expect(b, "concatenate lanes", 0);
 }
 
@@ -253,9 +273,18 @@ TEST(Move, Reshapes) {
   struct Case {
     Dims from, to;
   };
-  for (const Case& c : {Case{{4, 64}, {2, 128}}, {{16, 64}, {1024}}, {{6, 10}, {3, 20}}, {{64}, {8, 8}},
-                        {{8, 16, 128}, {128, 128}}, {{256, 256}, {4, 64, 256}}, {{16, 1}, {16}}, {{16}, {16, 1}},
-                        {{1, 40}, {40}}, {{40}, {1, 40}}, {{300, 1}, {300}}, {{2, 3, 4}, {4, 6}}}) {
+  for (const Case& c : {Case{{4, 64}, {2, 128}},
+                        {{16, 64}, {1024}},
+                        {{6, 10}, {3, 20}},
+                        {{64}, {8, 8}},
+                        {{8, 16, 128}, {128, 128}},
+                        {{256, 256}, {4, 64, 256}},
+                        {{16, 1}, {16}},
+                        {{16}, {16, 1}},
+                        {{1, 40}, {40}},
+                        {{40}, {1, 40}},
+                        {{300, 1}, {300}},
+                        {{2, 3, 4}, {4, 6}}}) {
     KernelBuilder b;
     int x = b.In(c.from), o = b.Out(c.to);
     b.Store(o, b.Hlo(Op::kReshape, Type::kF32, c.to, {b.Load(x)}));
@@ -268,7 +297,8 @@ TEST(Grid, Matmul) {
     KernelBuilder b;
     using kernel::Expr;
     int64_t k = 512, n = 512, bm = 128, bk = 256, bn = 256;
-    for (auto [name, extent] : {std::pair<const char*, int64_t>{"i", (m + bm - 1) / bm}, {"j", n / bn}, {"k", k / bk}}) {
+    for (auto [name, extent] :
+         {std::pair<const char*, int64_t>{"i", (m + bm - 1) / bm}, {"j", n / bn}, {"k", k / bk}}) {
       kernel::GridAxis a;
       a.name = name;
       a.extent = extent;

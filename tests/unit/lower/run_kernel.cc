@@ -121,10 +121,13 @@ NodeId KernelBuilder::Int(int32_t v) {
   return Add(std::move(n));
 }
 
-NodeId KernelBuilder::Splat(float v, Dims dims) { return Broadcast(Constant(v), std::move(dims), {}); }
+NodeId KernelBuilder::Splat(float v, Dims dims) {
+  return Broadcast(Constant(v), std::move(dims), {});
+}
 
 NodeId KernelBuilder::Broadcast(NodeId x, Dims dims, Ints map) {
-  return Hlo(Op::kBroadcast, type(x), std::move(dims), {x}, {{AttrId::kDimensions, std::move(map)}});
+  return Hlo(Op::kBroadcast, type(x), std::move(dims), {x},
+             {{AttrId::kDimensions, std::move(map)}});
 }
 
 NodeId KernelBuilder::Reduce(Op reducer, NodeId x, Ints over) {
@@ -138,10 +141,10 @@ NodeId KernelBuilder::Reduce(Op reducer, NodeId x, Ints over) {
     init = Constant(reducer == Op::kMaximum ? -v : v);
   } else {
     int32_t v = reducer == Op::kAdd || reducer == Op::kOr ? 0
-                : reducer == Op::kMultiply               ? 1
-                : reducer == Op::kMaximum                ? INT32_MIN
-                : reducer == Op::kMinimum                ? INT32_MAX
-                                                         : -1;
+                : reducer == Op::kMultiply                ? 1
+                : reducer == Op::kMaximum                 ? INT32_MIN
+                : reducer == Op::kMinimum                 ? INT32_MAX
+                                                          : -1;
     init = Int(v);
     if (type(x) == Type::kPred) {
       Node n;
@@ -203,14 +206,22 @@ struct Reference {
     using K = kernel::Expr::Kind;
     auto a = [&](int i) { return Index(e.args[i]); };
     switch (e.kind) {
-      case K::kConst: return e.value;
-      case K::kAxis: return point[e.value];
-      case K::kNum: return k.grid[e.value].extent;
-      case K::kAdd: return a(0) + a(1);
-      case K::kMul: return a(0) * a(1);
-      case K::kDiv: return a(0) / a(1);
-      case K::kMod: return a(0) % a(1);
-      default: return 0;
+      case K::kConst:
+        return e.value;
+      case K::kAxis:
+        return point[e.value];
+      case K::kNum:
+        return k.grid[e.value].extent;
+      case K::kAdd:
+        return a(0) + a(1);
+      case K::kMul:
+        return a(0) * a(1);
+      case K::kDiv:
+        return a(0) / a(1);
+      case K::kMod:
+        return a(0) % a(1);
+      default:
+        return 0;
     }
   }
 
@@ -322,19 +333,26 @@ struct Reference {
 
 double At(const Literal& l, int64_t i) {
   switch (l.shape().type) {
-    case Type::kF32: return l.data<float>()[i];
+    case Type::kF32:
+      return l.data<float>()[i];
     case Type::kBF16: {
       uint32_t bits = uint32_t{l.data<uint16_t>()[i]} << 16;
       float f;
       std::memcpy(&f, &bits, 4);
       return f;
     }
-    case Type::kS32: return l.data<int32_t>()[i];
-    case Type::kU32: return l.data<uint32_t>()[i];
-    case Type::kS16: return l.data<int16_t>()[i];
-    case Type::kU16: return l.data<uint16_t>()[i];
-    case Type::kS8: return l.data<int8_t>()[i];
-    default: return l.data<uint8_t>()[i];
+    case Type::kS32:
+      return l.data<int32_t>()[i];
+    case Type::kU32:
+      return l.data<uint32_t>()[i];
+    case Type::kS16:
+      return l.data<int16_t>()[i];
+    case Type::kU16:
+      return l.data<uint16_t>()[i];
+    case Type::kS8:
+      return l.data<int8_t>()[i];
+    default:
+      return l.data<uint8_t>()[i];
   }
 }
 
@@ -405,7 +423,8 @@ Outcome RunBoth(const kernel::Kernel& k, const RunSettings& settings) {
     program.buffers.push_back(b);
     isa::Port port{x.name, ToString(x.shape), static_cast<int>(program.buffers.size()) - 1, -1};
     if (x.role == kernel::Ref::Role::kIn) {
-      ref.arrays[r] = settings.inputs.empty() ? GenerateInput(logical, input, 0) : settings.inputs[input];
+      ref.arrays[r] =
+          settings.inputs.empty() ? GenerateInput(logical, input, 0) : settings.inputs[input];
       ++input;
       program.inputs.push_back(port);
       port_data.push_back({PackToDevice(ref.arrays[r], x.shape)});
@@ -462,10 +481,11 @@ Outcome RunBoth(const kernel::Kernel& k, const RunSettings& settings) {
     b.insts.push_back(std::move(i));
     program.tlp.bundles.push_back(std::move(b));
   };
-  using isa::Operand;
   using isa::Opcode;
+  using isa::Operand;
   auto copy = [&](const Place& p, bool in) {
-    Operand h = Operand::Imm(static_cast<int32_t>(p.hbm / 32)), n = Operand::Imm(static_cast<int32_t>(p.bytes / 32));
+    Operand h = Operand::Imm(static_cast<int32_t>(p.hbm / 32)),
+            n = Operand::Imm(static_cast<int32_t>(p.bytes / 32));
     Operand v = Operand::Imm(static_cast<int32_t>(p.vmem / 512)), flag = Operand::Imm(0);
     emit(Inst(Opcode::kVsyncpa, {}, {flag, Operand::Imm(0)}));
     emit(in ? Inst(Opcode::kDmaHbmToVmem, {}, {h, n, v, flag})
@@ -491,7 +511,8 @@ Outcome RunBoth(const kernel::Kernel& k, const RunSettings& settings) {
   run.max_cycles = 50000000;
   interp::RunResult r = interp::Run(program, chip, port_data, run);
   if (!r.ok) {
-    out.error = absl::StrCat(r.fault.message, " at bundle ", r.fault.bundle, " of ", r.fault.kernel);
+    out.error =
+        absl::StrCat(r.fault.message, " at bundle ", r.fault.bundle, " of ", r.fault.kernel);
     return out;
   }
   out.cycles = r.kernels[0].cycles - r.kernels[0].stall_dma;

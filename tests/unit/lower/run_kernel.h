@@ -36,7 +36,8 @@ class KernelBuilder {
   kernel::NodeId Splat(float v, Dims dims);
   kernel::NodeId Broadcast(kernel::NodeId x, Dims dims, Ints map);
   kernel::NodeId Reduce(Op reducer, kernel::NodeId x, Ints over);
-  kernel::NodeId Dot(kernel::NodeId a, kernel::NodeId b, Ints lc, Ints rc, Ints lb = {}, Ints rb = {});
+  kernel::NodeId Dot(kernel::NodeId a, kernel::NodeId b, Ints lc, Ints rc, Ints lb = {},
+                     Ints rb = {});
   kernel::NodeId Compare(std::string direction, kernel::NodeId a, kernel::NodeId b);
   kernel::NodeId Axis(int axis);
   // when p { .. }: nodes made by `body` go into the region.
@@ -67,14 +68,14 @@ class KernelBuilder {
 
 struct Outcome {
   bool ok = false;
-  std::string error;         // diagnostics or the fault
-  int64_t cycles = 0;        // of the kernel, without DMA stalls
+  std::string error;   // diagnostics or the fault
+  int64_t cycles = 0;  // of the kernel, without DMA stalls
   int64_t dma_stall = 0;
   int64_t bundles = 0;
   int64_t spills = 0;
-  int64_t mxu = 0;           // matmul cycles over all MXUs
-  double max_error = 0;      // largest |difference| over outputs, relative to the largest |expected|
-  double max_relative = 0;   // largest |difference| / |expected| of an element
+  int64_t mxu = 0;          // matmul cycles over all MXUs
+  double max_error = 0;     // largest |difference| over outputs, relative to the largest |expected|
+  double max_relative = 0;  // largest |difference| / |expected| of an element
   bool exact = true;
   std::string llo, bundles_text;
   std::vector<Literal> got, want;
@@ -82,7 +83,7 @@ struct Outcome {
 
 struct RunSettings {
   int opt_level = 2;
-  bool whole = false;        // --strips=whole
+  bool whole = false;           // --strips=whole
   std::vector<Literal> inputs;  // empty: generated
   bool text = false;
 };
