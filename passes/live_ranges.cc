@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "passes/tiling_rule.h"
 #include "src/ir/op_table.h"
 
 namespace tpuc {
@@ -37,6 +38,21 @@ bool IsKernel(const Instruction& i) {
 }
 
 namespace {
+
+// Without tiles (layout assignment was skipped) an array will take the kernels' own: whole
+// T(8,128).
+int64_t PaddedBytes(const Shape& shape) {
+  if (shape.ElementCount() == 0) return 0;
+  if (shape.layout && !shape.layout->tiles.empty()) return DeviceBytes(shape);
+  Shape tiled = shape;
+  Order order = shape.layout ? shape.layout->minor_to_major : RowMajor(shape.rank());
+  if (shape.rank() >= 2) {
+    int64_t& rows = tiled.dims[order[1]];
+    if (rows < 8) rows = 8;
+  }
+  tiled.layout = TiledLayout(shape.type, tiled.dims, order);
+  return DeviceBytes(tiled);
+}
 
 // The buffer numbers of an instruction's leaves, where it passes on those of its operands.
 bool PassesOn(const Instruction& i, const LiveRanges& ranges, std::vector<int>* leaves) {
@@ -87,7 +103,8 @@ void MakeBuffers(const Instruction& i, int64_t position, int64_t end, LiveRanges
     b.instruction = &i;
     b.leaf = static_cast<int64_t>(leaf);
     b.shape = *shapes[leaf];
-    b.bytes = b.shape.ElementCount() == 0 ? 0 : DeviceBytes(b.shape);
+    b.bytes = PaddedBytes(b.shape);
+    b.defined = position;
     b.parameter = i.op == Op::kParameter;
     b.constant = i.op == Op::kConstant;
     b.from = b.parameter || b.constant ? 0 : position;

@@ -15,7 +15,8 @@ struct LiveBuffer {
   const Instruction* instruction = nullptr;  // makes it (copy-start: the destination, leaf 0)
   int64_t leaf = 0;
   Shape shape;
-  int64_t bytes = 0;           // DeviceBytes
+  int64_t bytes = 0;           // in device memory, padded
+  int64_t defined = 0;         // schedule position of `instruction`
   int64_t from = 0, to = 0;    // schedule positions, inclusive
   std::vector<int64_t> reads;  // positions of instructions that read it, each once
   bool parameter = false, constant = false, result = false;

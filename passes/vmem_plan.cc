@@ -1,6 +1,7 @@
 // What lives in VMEM (vmem_plan.h). Three kinds of buffers ask for room, in this order:
 //
-//   1. one parameter of the first kernel, the largest: copied in before the program's first kernel
+//   1. one parameter, the largest of the first kernel that reads any: copied in before the
+//   program's first kernel
 //      (by the previous program, if it was this one), kept to the end so that the next run finds it
 //   2. intermediates, by saved bytes per byte of room: every write and read of a buffer in VMEM
 //   saves
@@ -107,7 +108,10 @@ int Planner::CopiesUnderWay(int64_t from, int64_t to) const {
 }
 
 void Planner::CrossProgram() {
-  int64_t first = FirstKernel();
+  int64_t first = ranges_.length;  // the first kernel that reads a parameter at all
+  for (const LiveBuffer& b : ranges_.buffers) {
+    if (b.parameter && MayLiveInVmem(b)) first = std::min(first, b.reads[0]);
+  }
   int best = -1;
   for (size_t n = 0; n < ranges_.buffers.size(); ++n) {
     const LiveBuffer& b = ranges_.buffers[n];
@@ -131,8 +135,8 @@ void Planner::CrossProgram() {
   stay.first_read = b.reads[0];
   stays_.push_back(stay);
   context_.Remark(
-      absl::StrFormat("%s: VMEM %d, %d bytes, cross-program copy: the largest operand of "
-                      "the first kernel, which nothing in this program could hide",
+      absl::StrFormat("%s: VMEM %d, %d bytes, cross-program copy: the largest parameter of "
+                      "the first kernel that reads any",
                       NameOf(b), stay.offset, b.bytes));
 }
 
@@ -219,7 +223,7 @@ bool Planner::Prefetch(int buffer, size_t first, size_t last, bool say) {
   const LiveBuffer& b = ranges_.buffers[buffer];
   int64_t use = b.reads[first], end = b.reads[last];
   double copy = chip_.dma_fixed_cycles + HbmCycles(b.bytes, chip_);
-  int64_t earliest = FirstKernel() + 1;
+  int64_t earliest = std::max(FirstKernel(), b.defined) + 1;
   for (const auto& [evicted, from] : in_hbm_) {
     if (evicted == buffer) earliest = std::max(earliest, from);
   }

@@ -165,7 +165,14 @@ bool Inside(Machine& m, const Side& side, const char* verb) {
       name = "SMEM words";
       break;
   }
-  if (side.piece == 0 || (side.low() >= 0 && side.high() <= limit)) return true;
+  // Far strides first: the ends of the whole transfer might not fit 64 bits.
+  bool near = side.steps == 1 || std::abs(side.stride) <= limit / (side.steps - 1);
+  if (side.piece == 0 || (near && side.low() >= 0 && side.high() <= limit)) return true;
+  if (!near) {
+    m.Fail(DiagCode::kFaultBounds, absl::StrCat("DMA ", verb, " ", name, " ", side.steps, " times ",
+                                                side.stride / UnitBytes(side.memory), " apart"));
+    return false;
+  }
   int64_t unit = UnitBytes(side.memory);
   m.Fail(DiagCode::kFaultBounds,
          absl::StrCat("DMA ", verb, " ", name, " ", side.low() / unit, " .. ",
@@ -212,9 +219,13 @@ void StartDma(Machine& m, const Op& op) {
   t.from.piece = t.to.piece = step * kGranuleBytes;
   t.from.steps = t.to.steps = granules == 0 ? 1 : granules / step;
   if (granules == 0) t.from.piece = t.to.piece = 0;
-  if (op.scalars > 4) {
+  if (t.to.steps > 1) {
     t.from.stride = m.Value(op.s[4]) * kGranuleBytes;
     t.to.stride = m.Value(op.s[5]) * kGranuleBytes;
+    if (std::abs(t.to.stride) < t.to.piece) {
+      m.Fail(DiagCode::kFaultInstruction, "strided DMA whose steps overlap in the destination");
+      return;
+    }
   }
   if (!Inside(m, t.from, "reads") || !Inside(m, t.to, "writes")) return;
   t.source = op.inst->source;

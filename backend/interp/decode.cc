@@ -209,10 +209,16 @@ class Decoder {
       return Bad(
           absl::StrCat("call of kernel ", inst.target, "; there are ", m_.program->kernels.size()));
     }
-    if (static_cast<int>(inst.src.size()) != m_.program->kernels[inst.target].args) {
+    const int args = m_.program->kernels[inst.target].args;
+    if (inst.src.empty()) {  // they are in s0 ..
+      for (int i = 0; i < std::min(args, m_.chip->scalar_registers); ++i) {
+        operand_waits_.push_back(LineOf(isa::S(i)));
+      }
+      return true;
+    }
+    if (static_cast<int>(inst.src.size()) != args) {
       return Bad(absl::StrCat(inst.src.size(), " arguments for kernel ",
-                              m_.program->kernels[inst.target].name, ", which takes ",
-                              m_.program->kernels[inst.target].args));
+                              m_.program->kernels[inst.target].name, ", which takes ", args));
     }
     ScalarSource ignored;
     for (const isa::Operand& src : inst.src) {

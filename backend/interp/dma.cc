@@ -15,14 +15,25 @@ namespace {
 constexpr int64_t kPage = 4096;
 constexpr double kNever = 1e300;
 
-bool Overlap(const Side& a, const Side& b) {
-  if (a.memory != b.memory || a.low() >= b.high() || b.low() >= a.high()) return false;
+// The same bytes as steps of a stride that goes up.
+Side Upward(Side side) {
+  if (side.stride == 0) side.steps = 1;
+  if (side.stride < 0) {
+    side.address = side.low();
+    side.stride = -side.stride;
+  }
+  return side;
+}
+
+bool Overlap(const Side& x, const Side& y) {
+  if (x.memory != y.memory || x.low() >= y.high() || y.low() >= x.high()) return false;
+  const Side a = Upward(x), b = Upward(y);
   for (int64_t i = 0; i < a.steps; ++i) {
     int64_t low = a.address + i * a.stride, high = low + a.piece;
     int64_t first = 0, last = b.steps - 1;
     if (b.stride > 0) {  // the steps of b that can meet [low, high)
       first = std::max<int64_t>(0, (low - b.address - b.piece) / b.stride);
-      last = std::min(last, (high - b.address) / b.stride + 1);
+      last = std::min(last, (high - b.address) / b.stride);
     }
     for (int64_t j = first; j <= last; ++j) {
       int64_t other = b.address + j * b.stride;

@@ -308,6 +308,9 @@ class Core {
     const DecodedFunction& kernel = functions_[call.target];
     const int tlp_pc = m.pc;
     std::vector<int32_t> arguments;
+    if (call.inst->src.empty()) {
+      arguments.assign(m.s.begin(), m.s.begin() + kernel.source->args);
+    }
     for (const isa::Operand& src : call.inst->src) {
       arguments.push_back(src.is_imm() ? src.imm : m.s[src.reg.id]);
     }

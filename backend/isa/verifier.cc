@@ -238,7 +238,7 @@ class FormChecker {
                    absl::StrCat("kernel ", inst.target, " of ", program_.kernels.size()));
     }
     int wanted = program_.kernels[inst.target].args;
-    if (static_cast<int>(inst.src.size()) != wanted) {
+    if (!inst.src.empty() && static_cast<int>(inst.src.size()) != wanted) {
       Error(DiagCode::kBundleOperand,
             absl::StrCat(inst.src.size(), " arguments, ", wanted, " needed"));
     }
@@ -380,7 +380,7 @@ bool VerifyBundles(const Program& program, const Chip& chip, DiagSink* diags) {
     int form = VerifyForm(program, *f, chip, diags);
     errors += form;
     if (form > 0) continue;  // the rest needs a sound form
-    errors += VerifyDefinitions(*f, chip, diags);
+    errors += VerifyDefinitions(program, *f, chip, diags);
     errors += VerifyQueues(*f, chip, diags);
   }
   return errors == 0;

@@ -27,7 +27,8 @@ struct BundlePlace {
 std::string Describe(const BundlePlace& place);  // "fusion.2, bundle 17, vadd.f32 v3"
 // Each returns how many errors it reported.
 int VerifyForm(const Program& program, const Function& f, const Chip& chip, DiagSink* diags);
-int VerifyDefinitions(const Function& f, const Chip& chip, DiagSink* diags);
+int VerifyDefinitions(const Program& program, const Function& f, const Chip& chip,
+                      DiagSink* diags);
 int VerifyQueues(const Function& f, const Chip& chip, DiagSink* diags);
 int VerifyBuffers(const Program& program, const Chip& chip, DiagSink* diags);
 

@@ -41,8 +41,13 @@ void Clear(Bits* bits, int i) { (*bits)[i / 64] &= ~(uint64_t{1} << (i % 64)); }
 
 class Definitions {
  public:
-  Definitions(const Function& f, const Chip& chip, DiagSink* diags)
-      : f_(f), chip_(chip), diags_(diags), registers_(chip), blocks_(BlocksOf(f, chip)) {}
+  Definitions(const Program& program, const Function& f, const Chip& chip, DiagSink* diags)
+      : program_(program),
+        f_(f),
+        chip_(chip),
+        diags_(diags),
+        registers_(chip),
+        blocks_(BlocksOf(f, chip)) {}
 
   int Run() {
     if (blocks_.empty()) return 0;
@@ -114,6 +119,9 @@ class Definitions {
     check(inst.pred, must);
     const Bits& needed = inst.pred.valid() ? may : must;
     for (const Operand& o : inst.src) check(o.reg, needed);
+    if (inst.op == Opcode::kCall && inst.src.empty()) {  // arguments are in s0 ..
+      for (int i = 0; i < program_.kernels[inst.target].args; ++i) check(S(i), needed);
+    }
     if (Info(inst.op).has_memory) check(inst.mem.base.reg, needed);
   }
 
@@ -135,6 +143,7 @@ class Definitions {
                 absl::StrCat(Describe({&f_, bundle, &inst}), ": ", what));
   }
 
+  const Program& program_;
   const Function& f_;
   const Chip& chip_;
   DiagSink* diags_;
@@ -190,8 +199,9 @@ std::vector<BundleBlock> BlocksOf(const Function& f, const Chip& chip) {
   return blocks;
 }
 
-int VerifyDefinitions(const Function& f, const Chip& chip, DiagSink* diags) {
-  return Definitions(f, chip, diags).Run();
+int VerifyDefinitions(const Program& program, const Function& f, const Chip& chip,
+                      DiagSink* diags) {
+  return Definitions(program, f, chip, diags).Run();
 }
 
 }  // namespace tpuc::isa

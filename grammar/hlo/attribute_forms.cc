@@ -364,7 +364,7 @@ bool Reader::ReadComputationRef(absl::string_view made_name, Computation** compu
   if (found == computations_.end()) {
     std::vector<std::string> known;
     for (const auto& row : module_->computations) known.push_back(row->name);
-    std::string near = NearestName(token.text, known);
+    std::string near = Nearest(token.text, known);
     bool later =
         lexer_.Rest().find(absl::StrCat("\n%", token.text, " ")) != absl::string_view::npos ||
         lexer_.Rest().find(absl::StrCat("\n", token.text, " ")) != absl::string_view::npos;

@@ -42,6 +42,11 @@ bool TakesOneDimension(Op op) {
 bool Reader::ReadAttributes(Scope* scope, Instruction* instruction, Instruction* wrapped) {
   while (Accept(',')) {
     const Token& token = lexer_.token();
+    if (token.kind == Tok::kIdent && lexer_.PeekChar() == '=') {
+      return Fail(DiagCode::kSyntax, token.loc,
+                  absl::StrCat("expected an attribute NAME=VALUE, found ", Describe(token)),
+                  "no space may stand before '='");
+    }
     if (token.kind != Tok::kAttrName) return Expected("an attribute NAME=VALUE");
     absl::string_view name = token.text;
     Loc loc = token.loc;
@@ -53,7 +58,7 @@ bool Reader::ReadAttributes(Scope* scope, Instruction* instruction, Instruction*
     } else if (!AttrOf(instruction->op, name, &id) ||
                (wrapped && instruction->op == Op::kAsyncStart && id == AttrId::kCalls)) {
       Op op = wrapped ? wrapped->op : instruction->op;
-      std::string near = NearestName(name, AllowedNames(op));
+      std::string near = Nearest(name, AllowedNames(op));
       return Fail(DiagCode::kUnknownAttribute, loc,
                   absl::StrCat(OpName(op), " takes no attribute '", name, "'"),
                   near.empty() ? "" : absl::StrCat("did you mean '", near, "'?"));

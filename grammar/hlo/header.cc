@@ -104,7 +104,7 @@ bool Reader::ReadHeaderAttribute(absl::string_view name, Loc loc) {
     return ReadBraced(&text) && keep(std::move(text));
   }
   std::vector<std::string> known(std::begin(kHeaderAttributes), std::end(kHeaderAttributes));
-  std::string near = NearestName(name, known);
+  std::string near = Nearest(name, known);
   return Fail(DiagCode::kUnknownAttribute, loc,
               absl::StrCat("a module has no attribute '", name, "'"),
               near.empty() ? "" : absl::StrCat("did you mean '", near, "'?"));

@@ -34,6 +34,12 @@ bool Reader::ReadInstruction(Scope* scope) {
   Loc loc = token.loc;
   lexer_.Next();
   Instruction* made = nullptr;
+  if (scope->implicit_parameters && lexer_.IsPunct('(')) {
+    return Fail(
+        DiagCode::kSyntax, lexer_.token().loc,
+        "expected '=' after the name of a single instruction, found '('",
+        "a text that begins with a computation's signature needs 'HloModule NAME' before it");
+  }
   if (Expect('=', "after the instruction name")) {
     made = ReadRhs(scope, std::string(name), loc, false);
   }
@@ -69,7 +75,7 @@ bool Reader::ReadOpcode(Op* op, absl::string_view* wrapped) {
     }
     std::vector<std::string> known;
     for (const OpInfo& row : OpTable()) known.push_back(std::string(row.name));
-    std::string near = NearestName(token.text, known);
+    std::string near = Nearest(token.text, known);
     // Names that other systems use for the same thing.
     static constexpr std::pair<absl::string_view, absl::string_view> kOther[] = {
         {"exp", "exponential"},
@@ -210,7 +216,7 @@ bool Reader::UndefinedName(const Scope& scope, absl::string_view name, Loc loc) 
   for (size_t i = list.size() > 2000 ? list.size() - 2000 : 0; i < list.size(); ++i) {
     known.push_back(list[i]->name);
   }
-  std::string near = NearestName(name, known);
+  std::string near = Nearest(name, known);
   // A definition further down?
   absl::string_view rest = lexer_.Rest();
   size_t end = rest.find("\n}");

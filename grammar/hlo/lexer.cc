@@ -552,41 +552,34 @@ bool Unescape(absl::string_view raw, std::string* out, std::string* error) {
   return true;
 }
 
-std::string Quoted(absl::string_view text) {
-  std::string out = "\"";
-  for (char c : text) {
-    switch (c) {
-      case '\n':
-        out += "\\n";
-        break;
-      case '\r':
-        out += "\\r";
-        break;
-      case '\t':
-        out += "\\t";
-        break;
-      case '"':
-        out += "\\\"";
-        break;
-      case '\'':
-        out += "\\'";
-        break;
-      case '\\':
-        out += "\\\\";
-        break;
-      default:
-        if (c >= 32 && c < 127) {
-          out += c;
-        } else {
-          unsigned char u = static_cast<unsigned char>(c);
-          out += '\\';
-          out += static_cast<char>('0' + (u >> 6));
-          out += static_cast<char>('0' + (u >> 3 & 7));
-          out += static_cast<char>('0' + (u & 7));
-        }
+void AppendQuoted(absl::string_view text, std::string* out) {
+  *out += '"';
+  size_t run = 0;  // start of what needs no escape
+  for (size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
+    if (c >= 32 && c < 127 && c != '"' && c != '\'' && c != '\\') continue;
+    out->append(text.data() + run, i - run);
+    run = i + 1;
+    constexpr absl::string_view kFrom = "\n\r\t\"'\\", kTo = "nrt\"'\\";
+    size_t known = kFrom.find(c);
+    *out += '\\';
+    if (known != absl::string_view::npos) {
+      *out += kTo[known];
+    } else {
+      unsigned char u = static_cast<unsigned char>(c);
+      *out += static_cast<char>('0' + (u >> 6));
+      *out += static_cast<char>('0' + (u >> 3 & 7));
+      *out += static_cast<char>('0' + (u & 7));
     }
   }
-  return out + "\"";
+  out->append(text.data() + run, text.size() - run);
+  *out += '"';
+}
+
+std::string Quoted(absl::string_view text) {
+  std::string out;
+  AppendQuoted(text, &out);
+  return out;
 }
 
 bool IsReservedWord(absl::string_view word) { return Reserved().Find(word) != nullptr; }

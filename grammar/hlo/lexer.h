@@ -120,6 +120,7 @@ bool ParseNumbers(absl::string_view text, std::vector<std::vector<int64_t>>* par
 bool Unescape(absl::string_view raw, std::string* out, std::string* error);
 // The reverse, with quotes: printable ASCII as it is, \n \r \t \" \' \\, else three octal digits.
 std::string Quoted(absl::string_view text);
+void AppendQuoted(absl::string_view text, std::string* out);
 // The text is one balanced {...} by TakeBraced's rules.
 bool IsBracedDict(absl::string_view text);
 // Length of the balanced {...} at the start of `text`; 0 if there is none.

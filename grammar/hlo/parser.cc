@@ -75,6 +75,10 @@ std::string Describe(const Token& token) {
   }
 }
 
+std::string Nearest(absl::string_view word, const std::vector<std::string>& known) {
+  return word.size() < 3 ? "" : NearestName(word, known);
+}
+
 Reader::Reader(std::shared_ptr<const Source> source, DiagSink* diags)
     : source_(std::move(source)), diags_(diags), lexer_(source_->text) {
   module_ = std::make_unique<Module>();
@@ -311,8 +315,17 @@ bool Reader::ReadBody(Scope* scope) {
   Loc loc = lexer_.token().loc;
   if (!Expect('{', "before the instructions")) return false;
   bool ok = true;
-  if (lexer_.IsPunct('}')) return Expected("an instruction");
+  if (lexer_.IsPunct('}')) {
+    Expected("an instruction");
+    lexer_.Next();
+    return false;
+  }
   while (!lexer_.IsPunct('}')) {
+    if (lexer_.token().kind == Tok::kEof) {
+      Fail(DiagCode::kSyntax, lexer_.token().loc,
+           absl::StrCat("the text ends inside computation '", scope->computation->name, "'"));
+      return Note(loc, "it begins here");
+    }
     const char* begin = lexer_.token().begin;
     if (ReadInstruction(scope)) continue;
     ok = false;

@@ -157,7 +157,8 @@ void AppendMetadata(const Metadata& metadata, std::string* out) {
   bool any = false;
   auto text = [&](absl::string_view name, const std::string& value) {
     if (value.empty()) return;
-    absl::StrAppend(out, any ? " " : "", name, "=", Quoted(value));
+    absl::StrAppend(out, any ? " " : "", name, "=");
+    AppendQuoted(value, out);
     any = true;
   };
   auto number = [&](absl::string_view name, int32_t value) {

@@ -191,6 +191,9 @@ class Reader {
 // "foo", 12, '{': how a token is called in messages.
 std::string Describe(const Token& token);
 
+// NearestName, but nothing for words too short to tell.
+std::string Nearest(absl::string_view word, const std::vector<std::string>& known);
+
 // The members of a kWord attribute's set, first the canonical ones; empty: any word.
 struct WordSet {
   std::vector<absl::string_view> words;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "absl/strings/ascii.h"
 #include "grammar/hlo/reader.h"
 
 namespace tpuc::hlo {
@@ -50,11 +51,14 @@ bool Reader::ReadArrayShape(Shape* shape) {
   Loc loc = token.loc;
   if (token.kind != Tok::kType) {
     if (token.kind != Tok::kIdent || lexer_.PeekChar() != '[') return Expected("a shape");
-    std::vector<std::string> known;
+    std::string near = absl::AsciiStrToLower(token.text);
+    if (!TypeFromName(near)) {
+      std::vector<std::string> known;
 #define TYPE(id, text, cls, bits) known.push_back(text);
 #include "src/ir/types.def"
 #undef TYPE
-    std::string near = NearestName(token.text, known);
+      near = Nearest(token.text, known);
+    }
     return Fail(DiagCode::kBadShape, loc, absl::StrCat("unknown element type ", Describe(token)),
                 near.empty() ? "" : absl::StrCat("did you mean '", near, "'?"));
   }

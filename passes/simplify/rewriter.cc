@@ -34,6 +34,8 @@ int Rewriter::Uses(const Instruction* i) const {
 }
 
 Instruction* Rewriter::Make(Op op, Shape shape, Operands operands) {
+  // As the text has it: shapes with layouts or without.
+  if (current_->shape.IsArray() && !current_->shape.layout) shape.layout.reset();
   Instruction* made = computation_->Add(std::string(OpName(op)), op, std::move(shape), operands);
   if (current_->metadata && op != Op::kConstant) {
     made->metadata = std::make_unique<Metadata>(*current_->metadata);

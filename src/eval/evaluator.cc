@@ -349,7 +349,12 @@ std::optional<Value> Run::Reduce(const Instruction& in, const std::vector<Value>
   std::string error;
   bool ok;
   if (n == 1 && SimpleReducer(reducer, &simple)) {
-    ok = EvalSimpleReduce(simple, *arrays[0], *arrays[1], dimensions, &outs[0], &error);
+    const Type type = arrays[0]->shape().type;
+    const bool each_step = options_.numbers == Numbers::kIeee && IsFloat(type) &&
+                           BitsOf(type) < 32 && arrays[0]->size() > 0 &&
+                           (simple == Op::kAdd || simple == Op::kMultiply);
+    ok = (each_step ? EvalNarrowReduce : EvalSimpleReduce)(simple, *arrays[0], *arrays[1],
+                                                           dimensions, &outs[0], &error);
   } else {
     std::vector<Literal*> pointers;
     for (Literal& out : outs) pointers.push_back(&out);

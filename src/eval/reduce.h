@@ -1,8 +1,8 @@
 // reduce: over any dimensions, by a simple reducer (fast) or by any computation on scalars.
 //
 // Order of combination is free (HLO asks for an associative reducer); the initial value enters
-// exactly once. f32 sums accumulate in f64; narrow floats in f32, rounded once at the end, as XLA
-// on a CPU does after widening a narrow reduction.
+// exactly once. f32 sums accumulate in f64. Narrow floats accumulate in f32 and round once, as the
+// chip does, or (EvalNarrowReduce) round after each step, as XLA on a CPU does.
 #pragma once
 
 #include <string>
@@ -16,6 +16,11 @@ namespace tpuc {
 // reducer: kAdd kMultiply kMaximum kMinimum kAnd kOr kXor. *out is allocated: the operand's
 // dimensions less `dimensions`.
 bool EvalSimpleReduce(Op reducer, const Literal& operand, const Literal& init,
+                      const Ints& dimensions, Literal* out, std::string* error);
+
+// The same for kAdd and kMultiply of floats narrower than f32 and a non-empty operand, rounding
+// after each step in XLA's order.
+bool EvalNarrowReduce(Op reducer, const Literal& operand, const Literal& init,
                       const Ints& dimensions, Literal* out, std::string* error);
 
 // operands: n of equal dimensions; inits: n scalars; computation: n accumulators and n values to n

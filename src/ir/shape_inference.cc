@@ -204,8 +204,8 @@ bool Map(const Instruction& instruction, Shape* result, std::string* error) {
   }
   *result = WithType(instruction.operands[0]->shape, root->type);
   if (root->IsScalar()) return true;
-  *error = absl::StrCat("map applies a computation that yields a scalar, not ",
-                        ToString(*root, false));
+  *error =
+      absl::StrCat("map applies a computation that yields a scalar, not ", ToString(*root, false));
   return false;
 }
 

@@ -8,7 +8,7 @@
 
 CHECK finds its text on the line where the last one matched or later, CHECK-NEXT on the very next
 line, CHECK-NOT nowhere between its neighbours. {{...}} is a regular expression, runs of blanks are
-equal. `RUN: not tpuc ...` expects exit code 1. Prints `N passed, N failed`.
+equal. `RUN: exit=2 tpuc ...` expects that exit code. Prints `N passed, N failed`.
 
 usage: run.py [--tpuc build/tpuc] [file or directory ...]
 """
@@ -85,8 +85,8 @@ def run(path, tpuc):
             return f"no {prefix} lines"
         words = command.split()
         expected = 0
-        if words[0] == "not":
-            expected, words = 1, words[1:]
+        if words[0].startswith("exit="):
+            expected, words = int(words[0][5:]), words[1:]
         if words[0] != "tpuc":
             return f"RUN does not run tpuc: {command}"
         words = [str(tpuc)] + [str(path) if w == "%s" else w for w in words[1:]]

@@ -191,6 +191,22 @@ TEST(FaultTest, BadInstructions) {
             "E0258");
 }
 
+TEST(FaultTest, StridesThatGoWrong) {
+  auto strided = [](int from, int to) {
+    return Do(Opcode::kDmaHbmToVmem,
+              {Imm(kHbm), Imm(64), Imm(0), Imm(3), Imm(from), Imm(to), Imm(16)});
+  };
+  EXPECT_EQ(Code({{strided(16, 8)}}), "E0258");  // the destination's steps overlap
+  EXPECT_EQ(Code({{strided(0, 16)}}), "ok");     // one source row to all
+  EXPECT_EQ(Code({{Do(Opcode::kDmaHbmToVmem,
+                      {Imm(32), Imm(64), Imm(0), Imm(3), Imm(-16), Imm(16), Imm(16)})}}),
+            "E0250");  // below zero
+  EXPECT_EQ(Code({{strided(0x7fffffff, 16)}}), "E0250");
+  EXPECT_EQ(Code({{Do(Opcode::kDmaHbmToVmem, {Imm(kHbm), Imm(0x7fffffff), Imm(0), Imm(3),
+                                              Imm(0x7fffffff), Imm(0x7fffffff), Imm(1)})}}),
+            "E0250");
+}
+
 TEST(FaultTest, CallsInKernels) {
   Harness h;
   isa::Function kernel;

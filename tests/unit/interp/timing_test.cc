@@ -12,8 +12,13 @@ namespace {
 int64_t LastIssue(const Harness& h) {
   RunResult r = h.Go();
   EXPECT_TRUE(r.ok) << r.fault.message;
-  EXPECT_EQ(r.cycles, r.tlp.bundles + r.tlp.stall_operand + r.tlp.stall_unit + r.tlp.stall_queue +
-                          r.tlp.stall_dma);
+  int64_t sum = 0;
+  r.kernels.push_back(r.tlp);
+  for (const KernelRun& k : r.kernels) {
+    EXPECT_EQ(k.cycles, k.bundles + k.stall_operand + k.stall_unit + k.stall_queue + k.stall_dma);
+    sum += k.cycles;
+  }
+  EXPECT_EQ(r.cycles, sum);
   return r.cycles - 1;
 }
 
@@ -192,6 +197,25 @@ TEST(TimingTest, CallsStartInTheNextCycleAndHaveTheirOwnScalars) {
   Words out = h.ReadBack(8, 2);
   EXPECT_EQ(out[0], 13u);
   EXPECT_EQ(out[kTile], 16u + 77u);
+}
+
+TEST(TimingTest, CallWithoutOperandsPassesItsFirstScalars) {
+  Harness h;
+  isa::Function kernel;
+  kernel.name = "k";
+  kernel.args = 2;
+  Harness::AddTo(&kernel, {Do(Opcode::kSadd, S(0), {S(0), S(1)})});
+  Harness::AddTo(&kernel, {Do(Opcode::kVstv, V(1), {S(0)})});
+  Harness::AddTo(&kernel, {Store(1, 0)});
+  h.program.kernels.push_back(kernel);
+  h.Bundle({Move(0, 8), Do(Opcode::kSmul, S(1), {Imm(3), Imm(4)})});
+  h.Bundle({Call(0, {})});                      // 2: smul 2
+  h.Bundle({Do(Opcode::kVstv, V(2), {S(0)})});  // 8: kernel from 3, arguments at 4, 5, 6
+  h.Bundle({Store(2, 8)});
+  EXPECT_EQ(LastIssue(h), 8);
+  Words out = h.ReadBack(0, 2);
+  EXPECT_EQ(out[0], 20u);
+  EXPECT_EQ(out[kTile], 8u);  // the kernel's scalars are its own
 }
 
 TEST(TimingTest, ChipNumbersDecide) {

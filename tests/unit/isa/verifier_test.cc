@@ -225,8 +225,13 @@ TEST(VerifierTest, BranchesAndCalls) {
   p.tlp.bundles[0].insts[0].target = 1;
   EXPECT_EQ(Verify(p).substr(0, 5), "E0664");
   p.tlp.bundles[0].insts[0].target = 0;
-  p.tlp.bundles[0].insts[0].src.clear();
+  p.tlp.bundles[0].insts[0].src.push_back(Imm(4));
   EXPECT_EQ(Verify(p).substr(0, 5), "E0661");
+  // Without operands the arguments are s0 ..
+  p.tlp.bundles[0].insts[0].src.clear();
+  EXPECT_EQ(Verify(p).substr(0, 5), "E0662");
+  p.tlp.bundles = Make("", 0, {{Move(0, 1)}, {p.tlp.bundles[0].insts[0]}}).bundles;
+  EXPECT_EQ(Verify(p), "");
   // A kernel may use the vector registers: they hold nothing after a call.
   p.tlp.bundles = Make("", 0, {{Load(1, 0)}, {call}, {Store(1, 8)}}).bundles;
   EXPECT_EQ(Verify(p).substr(0, 5), "E0662");

@@ -77,6 +77,31 @@ TEST(Pipeline, NamedSkippedAndStopped) {
   EXPECT_EQ(passes_run(PipelineOptions{}).size(), PassTable().size());
 }
 
+// Any pass may be left out: the value stays and the module verifies.
+TEST(Pipeline, EachPassLeftOut) {
+  for (const PassRow& row : PassTable()) {
+    for (const char* name : {"model/mini_attention", "model/swiglu", "move/zero_sized"}) {
+      std::string text = ReadText(OracleDir() + name + ".hlo");
+      if (text.empty()) GTEST_SKIP() << "no oracle";
+      SCOPED_TRACE(absl::StrCat(name, " without ", row.name));
+      DiagSink diags;
+      auto module = ParseText(text, &diags);
+      ASSERT_TRUE(module);
+      std::optional<Literal> expected = RunSeeded(*module, &diags);
+      PipelineOptions options;
+      options.disabled = {std::string(row.name)};
+      BufferAssignment buffers;
+      ASSERT_TRUE(
+          RunPipeline(module.get(), *BuiltinChip("v6e"), options, nullptr, &buffers, &diags))
+          << diags.Render();
+      ASSERT_TRUE(VerifyHlo(*module, &diags)) << diags.Render();
+      std::optional<Literal> actual = RunSeeded(*module, &diags);
+      ASSERT_TRUE(expected && actual) << diags.Render();
+      EXPECT_EQ(Compare(*expected, *actual), "");
+    }
+  }
+}
+
 TEST(Pipeline, VerifyEachStops) {
   auto module = Parse(kChain);
   DiagSink diags;
