@@ -1,5 +1,5 @@
-// Bodies to syntax trees (body_printer.h). One pass over each region with a stack of values that wait
-// for their use: a value may wait only while everything computed after it goes into the same
+// Bodies to syntax trees (body_printer.h). One pass over each region with a stack of values that
+// wait for their use: a value may wait only while everything computed after it goes into the same
 // expression, because that is the order in which the text will be read.
 #include "grammar/kernel/body_printer.h"
 
@@ -82,8 +82,12 @@ bool IsElementwise(const Node& n) {
 class BodyPrinter {
  public:
   explicit BodyPrinter(const kernel::Kernel& k)
-      : k_(k), uses_(k.nodes.size()), region_of_(k.nodes.size(), -1),
-        use_region_(k.nodes.size(), -1), names_(k.nodes.size()), exprs_(k.nodes.size()) {
+      : k_(k),
+        uses_(k.nodes.size()),
+        region_of_(k.nodes.size(), -1),
+        use_region_(k.nodes.size(), -1),
+        names_(k.nodes.size()),
+        exprs_(k.nodes.size()) {
     taken_.emplace_back();
     for (const auto& p : k.params) taken_[0].insert(p.name);
     for (const auto& a : k.grid) taken_[0].insert(a.name);
@@ -135,7 +139,8 @@ class BodyPrinter {
     if (!IsName(wanted)) wanted = absl::StrCat("v");
     std::string name = wanted;
     const auto is_taken = [&](const std::string& n) {
-      return std::any_of(taken_.begin(), taken_.end(), [&](const auto& s) { return s.count(n) > 0; });
+      return std::any_of(taken_.begin(), taken_.end(),
+                         [&](const auto& s) { return s.count(n) > 0; });
     };
     for (int n = 1; is_taken(name); ++n) name = absl::StrCat(wanted, "_", n);
     taken_.back().insert(name);
@@ -181,7 +186,7 @@ class BodyPrinter {
   void PrintRegion(const kernel::Region& region, std::vector<Statement>* out);
   void PrintFor(const Node& n, Statement* s);
   Expr ExprOf(NodeId id);
-  Expr Use(NodeId id);            // with type and shape spelled out
+  Expr Use(NodeId id);  // with type and shape spelled out
   Expr Constant(NodeId id, bool typed);
   Expr Load(const Node& n);
   Expr Ranges(int ref, const std::vector<Slice>& slices);
@@ -317,9 +322,9 @@ Expr BodyPrinter::Ranges(int ref, const std::vector<Slice>& slices) {
     }
     const Slice& s = slices[d];
     Expr size = s.size_expr.empty() ? IntegerSyntax(s.size) : StaticSyntax(s.size_expr[0], k_);
-    const bool plus = s.start_node >= 0 || !s.start_expr.empty() ||
-                      (!s.size_expr.empty() && s.start != 0);
-    parts.push_back(s.start_node >= 0        ? Use(s.start_node)
+    const bool plus =
+        s.start_node >= 0 || !s.start_expr.empty() || (!s.size_expr.empty() && s.start != 0);
+    parts.push_back(s.start_node >= 0       ? Use(s.start_node)
                     : !s.start_expr.empty() ? StaticSyntax(s.start_expr[0], k_)
                                             : IntegerSyntax(s.start));
     if (plus) {
@@ -344,8 +349,8 @@ Expr BodyPrinter::Dot(const Node& n) {
   std::vector<Expr> args;
   for (size_t side = 0; side < 2; ++side) {
     Expr e = Use(n.operands[side]);
-    const bool transposed = simple && (side == 0 ? lhs_rank == 2 && lhs[0] == 0
-                                                 : rhs_rank == 2 && rhs[0] == 1);
+    const bool transposed =
+        simple && (side == 0 ? lhs_rank == 2 && lhs[0] == 0 : rhs_rank == 2 && rhs[0] == 1);
     if (transposed) {
       std::vector<Expr> inner;
       inner.push_back(std::move(e));
@@ -486,7 +491,9 @@ Expr BodyPrinter::Hlo(NodeId id, const Node& n) {
     args.push_back(Make(Expr::Kind::kList, "", std::move(list)));
     return Call("pad", std::move(args));
   }
-  for (NodeId o : n.operands) args.push_back(Use(o));
+  // The scalar behind a broadcast may be printed without it: its expression stays.
+  const bool keep = IsScalarBroadcast(k_, n);
+  for (NodeId o : n.operands) args.push_back(keep && Inlined(o) ? exprs_[o] : Use(o));
   switch (n.op) {
     case Op::kBroadcast:
       args.push_back(Dims(n));
