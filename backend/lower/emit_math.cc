@@ -71,7 +71,9 @@ Operand Lowering::Log1p(Operand x) {
 
 Operand Lowering::Sqrt(Operand x) {
   Operand r = Mul(x, b_.Eup(Opcode::kVrsqrt, x));
-  return Vsel(Equal(Add(x, x), x), x, r);
+  // 0 and infinity are their own roots; minus infinity has none.
+  Operand itself = V(Opcode::kVmand, Equal(Add(x, x), x), V(Opcode::kVcmpGeF32, x, F32(0)));
+  return Vsel(itself, x, r);
 }
 
 Operand Lowering::Divide(Operand a, Operand b) {
@@ -82,9 +84,19 @@ Operand Lowering::Divide(Operand a, Operand b) {
     if (std::frexp(d, &e) == 0.5f && e > -120 && e < 120) return Mul(a, F32(1.0f / d));
     b = b_.AsReg(b);
   }
-  Reg r = b_.Eup(Opcode::kVrcp, b);
-  if (!a.is_imm() || a.imm != F32(1).imm) return Mul(a, r);
-  return r;
+  float numerator = 2;
+  if (a.is_imm()) std::memcpy(&numerator, &a.imm, 4);
+  if (numerator == 1) return b_.Eup(Opcode::kVrcp, b);
+  if (!(std::fabs(numerator) <= 1)) {
+    // The reciprocal of a divisor from 2^126 on is subnormal, which is zero here: divide a quarter
+    // by a quarter.
+    float limit = std::ldexp(1.0f, 126);
+    Operand big = V(Opcode::kVmor, V(Opcode::kVcmpGeF32, b, F32(limit)),
+                    V(Opcode::kVcmpLeF32, b, F32(-limit)));
+    a = Vsel(big, Mul(a, F32(0.25f)), a);
+    b = Vsel(big, Mul(b, F32(0.25f)), b);
+  }
+  return Mul(a, b_.Eup(Opcode::kVrcp, b_.AsReg(b)));
 }
 
 // |a|^b = 2^(b log2 |a|). The exponent is formed in two parts, log2 from the mantissa's own
