@@ -234,8 +234,10 @@ bool ProgramParser::InfoStatement(isa::KernelInfo* i, bool* known) {
            Field("spills", &i->spills) && Field("fills", &i->fills) &&
            Field("temp_loads", &i->temp_loads) && Field("temp_stores", &i->temp_stores) &&
            Field("max_live_vregs", &i->max_live_vregs) && Field("vmem_bytes", &i->vmem_bytes) &&
-           Field("flops", &i->flops) && Field("hbm_read_bytes", &i->hbm_read_bytes) &&
-           Field("hbm_written_bytes", &i->hbm_written_bytes) && LineEnd();
+           Field("flops", &i->flops) &&
+           (!IsWord("hbm_read_bytes") || (Field("hbm_read_bytes", &i->hbm_read_bytes) &&
+                                          Field("hbm_written_bytes", &i->hbm_written_bytes))) &&
+           LineEnd();
   }
   if (IsWord("loop")) {
     lexer_.Next();

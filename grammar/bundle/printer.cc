@@ -91,9 +91,12 @@ void PrintInfo(const isa::KernelInfo& i, std::string* out) {
   absl::StrAppend(out, "  info grid_steps=", i.grid_steps, " schedule_cycles=", i.schedule_cycles,
                   " spills=", i.spills, " fills=", i.fills, " temp_loads=", i.temp_loads,
                   " temp_stores=", i.temp_stores, " max_live_vregs=", i.max_live_vregs,
-                  " vmem_bytes=", i.vmem_bytes, " flops=", i.flops,
-                  " hbm_read_bytes=", i.hbm_read_bytes, " hbm_written_bytes=", i.hbm_written_bytes,
-                  "\n");
+                  " vmem_bytes=", i.vmem_bytes, " flops=", i.flops);
+  if (i.hbm_read_bytes != 0 || i.hbm_written_bytes != 0) {
+    absl::StrAppend(out, " hbm_read_bytes=", i.hbm_read_bytes,
+                    " hbm_written_bytes=", i.hbm_written_bytes);
+  }
+  *out += "\n";
   for (const isa::LoopInfo& l : i.loops) {
     absl::StrAppend(out, "  loop first=", l.first_bundle, " last=", l.last_bundle,
                     " trips=", l.trips, " mii=", l.mii, " ii=", l.ii, " stages=", l.stages, "\n");

@@ -184,14 +184,19 @@ bool Road::Llo() {
 
 bool Road::AssembleAll() {
   isa::Program& program = *done_.program;
+  int64_t spill_end = 0;
   auto assemble = [&](const llo::Function& f, isa::Function* out) {
     SetCurrentStage(absl::StrCat("assemble ", f.name));
     AssembleOptions ao;
     ao.opt_level = options_.opt_level;
-    ao.spill_row = FirstFreeRow(f, region_.first_row);
+    // The TLP lives on while kernels run: its spill slots lie after theirs.
+    bool tlp = &f == &done_.llo->tlp;
+    ao.spill_row = std::max(FirstFreeRow(f, region_.first_row), tlp ? spill_end : int64_t{0});
+    ao.spill_word = tlp ? options_.chip->smem_bytes / 8 : 0;
     int64_t rows = 0;
     if (!Assemble(f, *options_.chip, ao, out, &rows, diags_)) return false;
     out->info.vmem_bytes += rows * 512;
+    spill_end = std::max(spill_end, ao.spill_row + rows);
     int64_t used = ao.spill_row + rows - region_.first_row;
     if (region_.rows > 0 && used > region_.rows) {
       diags_->Add(DiagCode::kVmemBudget,

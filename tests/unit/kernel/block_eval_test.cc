@@ -25,7 +25,7 @@ std::vector<Literal> Inputs(const kernel::Program& p, uint64_t seed = 0) {
   return inputs;
 }
 
-std::vector<Literal> Run(const kernel::Program& p, std::vector<Literal> inputs) {
+std::vector<Literal> RunProgram(const kernel::Program& p, std::vector<Literal> inputs) {
   DiagSink diags;
   auto results = EvaluateKernels(p, std::move(inputs), {}, &diags);
   EXPECT_TRUE(results.has_value()) << diags.Render();
@@ -42,13 +42,14 @@ std::string RunErrors(const std::string& text, std::vector<Literal> inputs) {
 class Matmul : public ::testing::TestWithParam<Sets> {};
 
 TEST_P(Matmul, IsTheProduct) {
-  auto p = Kernels(ReadFile(std::string(TPUC_SOURCE_DIR) + "/examples/kernels/matmul.tk"), GetParam());
+  auto p =
+      Kernels(ReadFile(std::string(TPUC_SOURCE_DIR) + "/examples/kernels/matmul.tk"), GetParam());
   ASSERT_NE(p, nullptr);
   const std::vector<Literal> inputs = Inputs(*p);
   const auto& x = inputs[0];
   const auto& w = inputs[1];
   const int64_t m = x.shape().dims[0], k = x.shape().dims[1], n = w.shape().dims[1];
-  const std::vector<Literal> results = Run(*p, inputs);
+  const std::vector<Literal> results = RunProgram(*p, inputs);
   ASSERT_EQ(results.size(), 1u);
   ASSERT_EQ(results[0].size(), m * n);
   double worst = 0;
@@ -66,11 +67,11 @@ TEST_P(Matmul, IsTheProduct) {
   EXPECT_LT(worst, 2e-5);
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, Matmul,
-                         ::testing::Values(Sets{}, Sets{{"bm", 64}, {"bn", 128}},
-                                           Sets{{"M", 7}, {"N", 5}, {"K", 3}, {"bm", 7}, {"bn", 5},
-                                                {"bk", 3}},
-                                           Sets{{"K", 513}, {"matmul.bk", 256}}));
+INSTANTIATE_TEST_SUITE_P(
+    Sizes, Matmul,
+    ::testing::Values(Sets{}, Sets{{"bm", 64}, {"bn", 128}},
+                      Sets{{"M", 7}, {"N", 5}, {"K", 3}, {"bm", 7}, {"bn", 5}, {"bk", 3}},
+                      Sets{{"K", 513}, {"matmul.bk", 256}}));
 
 TEST(BlockEval, UnmaskedEdgesAreNaN) {
   auto p = Kernels(R"(kernel k {
@@ -79,7 +80,7 @@ TEST(BlockEval, UnmaskedEdgesAreNaN) {
     out o: f32[2,128] block [1, 128] at (i, 0);
     o[:] = sum(x[:], axis=0, keepdims=true);
   })");
-  const std::vector<Literal> r = Run(*p, Inputs(*p));
+  const std::vector<Literal> r = RunProgram(*p, Inputs(*p));
   EXPECT_FALSE(std::isnan(r[0].data<float>()[0]));
   EXPECT_TRUE(std::isnan(r[0].data<float>()[128]));  // rows 5, 6, 7 do not exist
 }
@@ -92,7 +93,7 @@ TEST(BlockEval, ScratchAndOutputsStartUndefined) {
     o[:] = a[:];
     n[0:4, :] = 7;
   })");
-  const std::vector<Literal> r = Run(*p, {});
+  const std::vector<Literal> r = RunProgram(*p, {});
   EXPECT_TRUE(std::isnan(r[0].data<float>()[5]));
   EXPECT_EQ(r[1].data<int32_t>()[3 * 128], 7);
   EXPECT_EQ(r[1].data<int32_t>()[4 * 128], INT32_MIN);
@@ -118,7 +119,7 @@ TEST(BlockEval, LoopsWhensAndDynamicSlices) {
     }
   })");
   const std::vector<Literal> in = Inputs(*p);
-  const std::vector<Literal> r = Run(*p, in);
+  const std::vector<Literal> r = RunProgram(*p, in);
   const auto at = [&](int64_t row) { return r[0].data<float>()[row * 128 + 3]; };
   EXPECT_EQ(at(0), 1);
   EXPECT_EQ(at(15), 2);
@@ -136,7 +137,7 @@ TEST(BlockEval, SqueezedDimensionsAndGridOrder) {
     when i == num(i) - 1 { o[:] += x[:] * 10; }
   })");
   const std::vector<Literal> in = Inputs(*p);
-  const std::vector<Literal> r = Run(*p, in);
+  const std::vector<Literal> r = RunProgram(*p, in);
   for (int64_t h = 0; h < 3; ++h) {
     const float a = in[0].data<float>()[(h * 16 + 5) * 128 + 9];
     const float b = in[0].data<float>()[(h * 16 + 13) * 128 + 9];
@@ -152,7 +153,7 @@ TEST(BlockEval, AliasedOutputKeepsWhatIsNotVisited) {
     o[:] = o[:] + 1;
   })");
   const Literal x = GenerateInput(Shape::Array(Type::kF32, {16, 128}), 0, 0);
-  const std::vector<Literal> r = Run(*p, {x});
+  const std::vector<Literal> r = RunProgram(*p, {x});
   EXPECT_EQ(r[0].data<float>()[7], x.data<float>()[7]);
   EXPECT_EQ(r[0].data<float>()[8 * 128], x.data<float>()[8 * 128] + 1);
 }
@@ -175,7 +176,7 @@ program p {
   call sum(y, c, r);
 })");
   const std::vector<Literal> in = Inputs(*p);
-  const std::vector<Literal> r = Run(*p, in);
+  const std::vector<Literal> r = RunProgram(*p, in);
   for (int64_t i = 0; i < 8; ++i) {
     double sum = 0;
     for (int64_t j = 0; j < 128; ++j) sum += in[0].data<float>()[i * 128 + j];
@@ -195,7 +196,7 @@ program p {
   call split(x, r);
 })");
   const std::vector<Literal> in = Inputs(*p);
-  const std::vector<Literal> r = Run(*p, in);
+  const std::vector<Literal> r = RunProgram(*p, in);
   EXPECT_EQ(r[0].data<float>()[3 * 128 + 4], in[0].data<float>()[11 * 128 + 4]);
 }
 
@@ -226,7 +227,8 @@ TEST(BlockEval, InputsAreChecked) {
 }
 
 TEST(BlockEval, MemoryLimit) {
-  auto p = Kernels("kernel k { in x: f32[100000,100000]; out o: f32[8,128]; o[:] = x[0:8, 0:128]; }");
+  auto p =
+      Kernels("kernel k { in x: f32[100000,100000]; out o: f32[8,128]; o[:] = x[0:8, 0:128]; }");
   DiagSink diags;
   EvalOptions options;
   options.memory_limit = 1 << 20;

@@ -212,25 +212,20 @@ TEST(Assemble, CallOperandsArriveInOrder) {
     inlined_call %s0 ->1
 )",
                                           0));
-  // smov s0 = 192, s1 = 5, s2 = 64 before the first call; 5 is not in a register across it.
-  std::vector<std::string> text;
-  int calls = 0;
-  std::array<int32_t, 3> last = {-1, -1, -1};
+  // A call keeps its operands: immediates as they are, 5 in a scalar register, which outlives it.
+  std::vector<isa::Inst> calls;
   for (const isa::Bundle& b : k.bundles) {
     for (const isa::Inst& inst : b.insts) {
-      if (inst.op == isa::Opcode::kSmov && inst.src[0].is_imm() && inst.dest.id < 3) {
-        last[inst.dest.id] = inst.src[0].imm;
-      }
-      if (inst.op == isa::Opcode::kCall) {
-        EXPECT_EQ(inst.target, calls);
-        if (++calls == 1) {
-          EXPECT_EQ(last[0], 192);
-          EXPECT_EQ(last[2], 64);
-        }
-      }
+      if (inst.op == isa::Opcode::kCall) calls.push_back(inst);
     }
   }
-  EXPECT_EQ(calls, 2);
+  ASSERT_EQ(calls.size(), 2u);
+  ASSERT_EQ(calls[0].src.size(), 3u);
+  EXPECT_EQ(calls[0].src[0].imm, 192);
+  EXPECT_EQ(calls[0].src[2].imm, 64);
+  ASSERT_EQ(calls[1].src.size(), 1u);
+  EXPECT_TRUE(calls[1].src[0].reg == calls[0].src[1].reg);
+  EXPECT_EQ(calls[1].target, 1);
 }
 
 }  // namespace

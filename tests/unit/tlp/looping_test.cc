@@ -71,6 +71,7 @@ TEST_P(LoopingTlp, CallsTheKernelFourTimes) {
     options.spill_row += rows;
   }
   int64_t rows = 0;
+  options.spill_word = 1024;  // the kernel's are the first
   ASSERT_TRUE(VerifyLlo(llo->tlp, &diags)) << diags.Render();
   ASSERT_TRUE(Assemble(llo->tlp, chip, options, &program.tlp, &rows, &diags)) << diags.Render();
   ASSERT_TRUE(VerifyBundles(program, chip, &diags)) << diags.Render();
@@ -80,7 +81,7 @@ TEST_P(LoopingTlp, CallsTheKernelFourTimes) {
   interp::PortData in;
   in.bytes.resize(x.size() * 4);
   std::memcpy(in.bytes.data(), x.data(), in.bytes.size());
-  interp::RunResult result = interp::Run(program, chip, {in}, {});
+  interp::RunResult result = interp::Run(program, chip, {in}, {.max_cycles = 1'000'000});
   ASSERT_TRUE(result.ok) << result.fault.message << "\n" << bundle::PrintBundles(program);
   EXPECT_EQ(result.kernels[0].calls, 4);
   std::vector<float> y(x.size());
