@@ -29,12 +29,24 @@ struct KernelRun {  // of one kernel, over all its calls
   int64_t hbm_read_bytes = 0, hbm_written_bytes = 0;
 };
 
+struct CopyRun {  // of one Program::copies row, in cycles of the run; -1: never
+  int64_t start = -1, done = -1;
+  int64_t wait_stall = 0;  // cycles that the program stood waiting for it
+};
+
+struct KernelSpan {  // one call of a kernel, cycles [start, end)
+  int kernel = 0;
+  int64_t start = 0, end = 0;
+};
+
 struct RunStats {
   int64_t cycles = 0;
   double time_us = 0;
   int64_t hbm_bytes = 0;           // kernels and copies together
   std::vector<KernelRun> kernels;  // as Program::kernels
   KernelRun tlp;
+  std::vector<CopyRun> copies;    // as Program::copies; may be empty
+  std::vector<KernelSpan> spans;  // in order of time; may be empty
 };
 
 struct CheckResult {

@@ -109,7 +109,29 @@ void AppendVmem(const isa::Program& p, size_t width, std::string* out) {
   }
 }
 
-void AppendCopies(const isa::Program& p, size_t width, std::string* out) {
+// The kernels that ran while the copy was under way, each once.
+std::string Overlapped(const isa::Program& p, const RunStats& run, const CopyRun& copy) {
+  std::vector<std::string> names;
+  for (const KernelSpan& s : run.spans) {
+    bool known = s.kernel >= 0 && s.kernel < static_cast<int>(p.kernels.size());
+    if (!known || s.end <= copy.start || s.start >= copy.done) continue;
+    const std::string& name = p.kernels[s.kernel].name;
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  return names.empty() ? "no kernel" : absl::StrJoin(names, ", ");
+}
+
+std::string CopyTimes(const isa::Program& p, const RunStats* run, size_t i) {
+  const isa::Copy& c = p.copies[i];
+  std::string place = absl::StrCat("positions ", c.start, "-", c.done);
+  if (c.cross_program) place = absl::StrCat("before the program, needed at ", c.done);
+  if (!run || i >= run->copies.size() || run->copies[i].start < 0) return place;
+  const CopyRun& r = run->copies[i];
+  return absl::StrCat("cycles ", Count(r.start), "-", Count(r.done), ", ", Count(r.wait_stall),
+                      " waited; under ", Overlapped(p, *run, r));
+}
+
+void AppendCopies(const isa::Program& p, const RunStats* run, size_t width, std::string* out) {
   if (p.copies.empty()) return;
   absl::StrAppend(out, "\ncopies\n");
   for (size_t i = 0; i < p.copies.size(); ++i) {
@@ -118,8 +140,12 @@ void AppendCopies(const isa::Program& p, size_t width, std::string* out) {
       return;
     }
     const isa::Copy& c = p.copies[i];
-    absl::StrAppend(out, "  ", Cell(c.name, 33), " ", Cell(Bytes(c.bytes), 11), " from position ",
-                    c.start, " to ", c.done, c.cross_program ? ", before the program" : "", "\n");
+    size_t name = 24, bytes = 11;
+    std::string times = CopyTimes(p, run, i);
+    size_t room = width - 2 - name - bytes;
+    if (times.size() > room) times = Cell(times, room);
+    absl::StrAppend(out, "  ", Cell(c.name, name - 1), " ", Cell(Bytes(c.bytes), bytes), times,
+                    "\n");
   }
 }
 
@@ -137,7 +163,7 @@ std::string StatsText(const isa::Program& program, const RunStats* run, const Ch
   out += "\n\n";
   AppendKernels(program, run, columns, &out);
   AppendVmem(program, columns, &out);
-  AppendCopies(program, columns, &out);
+  AppendCopies(program, run, columns, &out);
   if (check) {
     absl::StrAppend(&out, "\ncheck against the evaluator: ", check->ok ? "ok" : "FAILED",
                     absl::StrFormat(", max abs error %.3g, max rel error %.3g, rms %.3g of scale\n",

@@ -1,12 +1,14 @@
 #include "src/cli/flags.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "passes/pipeline.h"
 #include "src/cli/arguments.h"
 #include "src/cli/modules.h"
 #include "src/io/file.h"
@@ -44,10 +46,39 @@ void CompileFlags::AddTo(CLI::App* app) {
       "scoped VMEM of one kernel, in bytes (KiB, MiB); default: the chip's");
 }
 
+namespace {
+
+// Names of passes and of the levels after them.
+bool CheckStages(const CompileOptions& o, DiagSink* diags) {
+  std::vector<std::string> passes = PassNames(), stops = passes;
+  bool ok = true;
+  for (const std::string& p : o.disable_passes) ok &= CheckName("pass", p, passes, diags);
+  stops.insert(stops.end(), {"hlo", "kernel", "llo", "bundles"});
+  if (!o.stop_after.empty()) ok &= CheckName("stage", o.stop_after, stops, diags);
+  stops.insert(stops.end(), {"strips", "all"});
+  for (const std::string& p : o.print_after) ok &= CheckName("stage", p, stops, diags);
+  return ok;
+}
+
+}  // namespace
+
+std::vector<std::string> PassNames() {
+  std::vector<std::string> names;
+  for (const PassRow& row : PassTable()) {
+    std::string name(row.name);
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  return names;
+}
+
 bool CompileFlags::Resolve(DiagSink* diags) {
   bool ok = ParseSettings(set, &options.set, diags);
-  if (!dump_filter.empty()) NotBuilt("--xla_dump_hlo_pass_re", diags);
+  if (!dump_filter.empty()) {
+    NotBuilt("--xla_dump_hlo_pass_re", diags);
+    ok = false;
+  }
   if (print_after_all) options.print_after = {"all"};
+  ok &= CheckStages(options, diags);
   options.chip = BuiltinChip(chip);
   if (options.chip) return ok;
   if (!absl::EndsWith(chip, ".chip") && !absl::StrContains(chip, '/') && !FileExists(chip)) {

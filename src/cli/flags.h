@@ -26,6 +26,8 @@ struct CompileFlags {
   bool Resolve(DiagSink* diags);
 };
 
+// Every name of the pass table, once.
+std::vector<std::string> PassNames();
 // bm=64,bn=128 -> pairs; E0400 for anything else.
 bool ParseSettings(const std::vector<std::string>& words,
                    std::vector<std::pair<std::string, int64_t>>* set, DiagSink* diags);

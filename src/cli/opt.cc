@@ -26,27 +26,15 @@ struct OptFlags {
   bool all = true, none = false, list_passes = false, split = false;
 };
 
-std::vector<std::string> PassNames() {
-  std::vector<std::string> names;
-  for (const PassRow& row : PassTable()) {
-    std::string name(row.name);
-    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-  }
-  return names;
-}
-
 bool CheckPasses(const OptFlags& flags, DiagSink* diags) {
   const CompileOptions& o = flags.compile.options;
   std::vector<std::string> known = PassNames();
   for (const std::string& p : flags.passes) CheckName("pass", p, known, diags);
-  for (const std::string& p : o.disable_passes) CheckName("pass", p, known, diags);
   if (!o.stop_after.empty() && o.stop_after != "hlo") {
     CheckName("pass", o.stop_after, known, diags);
   }
   known.push_back("all");
   for (const std::string& p : o.print_after) CheckName("pass", p, known, diags);
-  if (o.verify_each) NotBuilt("'tpuc opt --verify-each'", diags);
-  if (!o.dump_to.empty()) NotBuilt("'tpuc opt --dump-to'", diags);
   return !diags->has_errors();
 }
 

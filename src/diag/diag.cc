@@ -9,8 +9,7 @@ namespace tpuc {
 
 const std::vector<DiagInfo>& DiagTable() {
   static const auto* table = new std::vector<DiagInfo>{
-#define DIAG(id, code, severity, title, paragraph) \
-  {DiagCode::id, code, severity, title, paragraph},
+#define DIAG(id, code, severity, title, paragraph) {DiagCode::id, code, severity, title, paragraph},
 #include "src/diag/diag.def"
 #undef DIAG
   };
@@ -36,9 +35,12 @@ namespace {
 
 const char* SeverityText(Severity s) {
   switch (s) {
-    case Severity::kError: return "error";
-    case Severity::kWarning: return "warning";
-    case Severity::kNote: return "note";
+    case Severity::kError:
+      return "error";
+    case Severity::kWarning:
+      return "warning";
+    case Severity::kNote:
+      return "note";
   }
   return "error";
 }
@@ -79,7 +81,8 @@ std::string SourceExcerpt(const std::string& text, Loc loc) {
   std::string line = shown.substr(cut, kWidth);
   if (cut_left) line = "..." + line;
   if (cut + kWidth < shown.size()) line += "...";
-  return absl::StrCat("  ", line, "\n  ", std::string(column - cut + (cut_left ? 3 : 0), ' '), "^\n");
+  return absl::StrCat("  ", line, "\n  ", std::string(column - cut + (cut_left ? 3 : 0), ' '),
+                      "^\n");
 }
 
 }  // namespace
@@ -147,25 +150,36 @@ std::string DiagSink::RenderJson() const {
   return out;
 }
 
+namespace {
+
+// Insertions, deletions, changes and swaps of neighbours from a to b.
+size_t EditDistance(absl::string_view a, absl::string_view b) {
+  std::vector<size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    before.swap(last);
+    last.swap(row);
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] != b[j - 1])});
+      bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
 std::string NearestName(absl::string_view word, const std::vector<std::string>& known) {
   std::string best;
   size_t best_distance = std::max<size_t>(1, word.size() / 3) + 1;
+  if (word.size() > 200) return best;  // no name of a table; the distance is quadratic
   for (const std::string& k : known) {
-    std::vector<size_t> row(k.size() + 1);
-    for (size_t j = 0; j <= k.size(); ++j) row[j] = j;
-    for (size_t i = 1; i <= word.size(); ++i) {
-      size_t diagonal = row[0];
-      row[0] = i;
-      for (size_t j = 1; j <= k.size(); ++j) {
-        size_t up = row[j];
-        row[j] = std::min({row[j] + 1, row[j - 1] + 1, diagonal + (word[i - 1] != k[j - 1])});
-        diagonal = up;
-      }
-    }
-    if (row[k.size()] < best_distance) {
-      best_distance = row[k.size()];
-      best = k;
-    }
+    size_t distance = EditDistance(word, k);
+    if (distance >= best_distance) continue;
+    best_distance = distance;
+    best = k;
   }
   return best;
 }
