@@ -180,8 +180,8 @@ TEST(Limits, LongLine) {
   EXPECT_LT(diags.Render().size(), 400u);  // the excerpt is cut
 }
 
-constexpr char kSample[] =
-    R"(HloModule m, is_scheduled=true, entry_computation_layout={(f32[4]{0:T(128)})->(f32[4]{0}, s32[])}, input_output_alias={ {0}: (0, {}, may-alias) }
+constexpr char kSample[] = R"hlo(HloModule m, is_scheduled=true, input_output_alias={ {0}: (0, {}, may-alias) },
+  entry_computation_layout={(f32[4]{0:T(128)})->(f32[4]{0}, s32[])}
 
 FileNames
 1 "a.py"
@@ -199,23 +199,19 @@ StackFrames
 }, execution_thread="x"
 
 ENTRY %e (p: f32[4]) -> (f32[4], s32[]) {
-  %p = f32[4]{0:T(128)S(1)} parameter(0), sharding={devices=[2]<=[2]}, metadata={op_name="jit(f)" stack_frame_id =
-        1
+  %p = f32[4]{0:T(128)S(1)} parameter(0), sharding={devices=[2]<=[2]}, metadata={op_name="jit(f)" stack_frame_id=1}
+  %c = f32[2,2] constant({ { 1, -inf }, { nan(0x7), 1e-3 } }), backend_config={"a":{"b":[1,"}"]}}
+  %n = f32[4] negate(/*c*/ negate(%p)), frontend_attributes={k="v",d={x}}
+  %s = ((f32[4]), f32[4], s32[]) negate-start(%n), async_execution_thread="t" // end
+  %d = f32[4] negate-done(%s), control-predecessors={%n}
+  %z = f32[] constant(0)
+  %q = f32[] reduce(%d, %z), dimensions={0}, to_apply=%sum
+  %w = f32[3] reduce-window(%d, %z), window={size=2 pad=0_0}, to_apply={ x = f32[] parameter(0) y = f32[] parameter(1) ROOT m = f32[] maximum(x, y) }
+  %i = s32[] constant(1)
+  %g = f32[3]{0} custom-call(%w), custom_call_target="a\nb\'", literal=s32[2]{0} {1, 2}, operand_layout_constraints={f32[3]{0}}
+  ROOT %t = (f32[4], s32[]) tuple(%d, %i)
 }
-% c = f32[2, 2] constant({{1, -inf}, {nan(0x7), 1e-3}}),
-  backend_config = {"a" : {"b" : [ 1, "}" ]}} % n = f32[4] negate(/*c*/ negate(% p)),
-  frontend_attributes = {k = "v", d = {x}} % s = ((f32[4]), f32[4], s32[])negate - start(% n),
-  async_execution_thread = "t"  // end
-                           % d = f32[4] negate - done(% s),
-  control - predecessors = { % n} % z = f32[] constant(0) % q = f32[] reduce(% d, % z),
-  dimensions = {0}, to_apply = % sum % w = f32[3] reduce - window(% d, % z),
-  window = {size = 2 pad = 0_0},
-  to_apply = {x = f32[] parameter(0) y = f32[] parameter(1) ROOT m = f32[] maximum(x, y)} % i =
-                 s32[] constant(1) % g = f32[3]{0} custom - call(% w),
-  custom_call_target = "a\nb\'", literal = s32[2]{0} {1, 2},
-  operand_layout_constraints = {f32[3]{0}} ROOT % t = (f32[4], s32[])tuple(% d, % i)
-}
-)";
+)hlo";
 
 TEST(Robust, EveryPrefixAndEveryChangedByte) {
   std::string text = kSample;
