@@ -105,7 +105,7 @@ bool Reader::ReadOpcode(Op* op, absl::string_view* wrapped) {
   return true;
 }
 
-// From the opcode on.
+// From the opcode on. A nested instruction has no name yet: its operands are named before it.
 Instruction* Reader::ReadRest(Scope* scope, std::string name, Loc loc, bool nested, Shape shape,
                               bool has_shape) {
   Op op;
@@ -141,6 +141,7 @@ Instruction* Reader::ReadRest(Scope* scope, std::string name, Loc loc, bool nest
     ok = ReadOperands(scope, instruction.get());
   }
   if (!ok || !Expect(')', "after the operands")) return nullptr;
+  if (nested) instruction->name = FreeName(scope, absl::StrCat(OpName(op), ".anon"));
   if (!nested && !ReadAttributes(scope, instruction.get(), wrapped.get())) return nullptr;
   if (!CheckOperandCount(*instruction)) return nullptr;
   if (!CheckAttributes(wrapped && op == Op::kAsyncStart ? *wrapped : *instruction, loc)) {
@@ -247,7 +248,7 @@ bool Reader::ReadOperand(Scope* scope, Instruction** operand) {
     if (!has_shape || !ends || !scope->implicit_parameters) return Expected("an operand");
     // add(f32[2], f32[2]): parameters without names.
     auto made = std::make_unique<Instruction>();
-    made->name = FreeName(*scope, "p");
+    made->name = FreeName(scope, "p");
     made->op = Op::kParameter;
     made->shape = std::move(shape);
     made->parameter_number = scope->parameters;
@@ -269,8 +270,7 @@ bool Reader::ReadOperand(Scope* scope, Instruction** operand) {
   if (token.kind == Tok::kIdent && lexer_.PeekChar() == '(' &&
       (has_shape || OpFromName(name, &op) || AsyncSugar(name, &op, &wrapped))) {
     return Deeper([&] {
-      *operand = ReadRest(scope, FreeName(*scope, absl::StrCat(name, ".anon")), loc, true,
-                          std::move(shape), has_shape);
+      *operand = ReadRest(scope, "", loc, true, std::move(shape), has_shape);
       return *operand != nullptr;
     });
   }
@@ -301,12 +301,12 @@ bool Reader::CheckOperandShape(const Instruction& operand, const Shape& declared
   return Note(operand.loc, "it is defined here");
 }
 
-std::string Reader::FreeName(const Scope& scope, absl::string_view base) {
-  if (!scope.names.contains(base)) return std::string(base);
-  int64_t& next = const_cast<Scope&>(scope).next_name[std::string(base)];
+std::string Reader::FreeName(Scope* scope, absl::string_view base) {
+  if (!scope->names.contains(base)) return std::string(base);
+  int64_t& next = scope->next_name[std::string(base)];
   while (true) {
     std::string name = absl::StrCat(base, ".", ++next);
-    if (!scope.names.contains(name)) return name;
+    if (!scope->names.contains(name)) return name;
   }
 }
 
@@ -328,7 +328,7 @@ bool Reader::ReadTuplePath(Scope* scope, Instruction** operand) {
     auto [at, fresh] = scope->elements.try_emplace({tuple, index}, nullptr);
     if (fresh) {
       auto made = std::make_unique<Instruction>();
-      made->name = FreeName(*scope, absl::StrCat(tuple->name, "_", index));
+      made->name = FreeName(scope, absl::StrCat(tuple->name, "_", index));
       made->op = Op::kGetTupleElement;
       made->shape = tuple->shape.elements[index];
       made->operands = {tuple};

@@ -80,7 +80,10 @@ std::string Nearest(absl::string_view word, const std::vector<std::string>& know
 }
 
 Reader::Reader(std::shared_ptr<const Source> source, DiagSink* diags)
-    : source_(std::move(source)), diags_(diags), lexer_(source_->text) {
+    : source_(std::move(source)),
+      diags_(diags),
+      errors_before_(diags->errors()),
+      lexer_(source_->text) {
   module_ = std::make_unique<Module>();
   module_->source = source_;
 }
@@ -201,7 +204,7 @@ bool Reader::ReadModule() {
   if (lexer_.token().keyword == Keyword::kFileNames && !ReadFrameTables()) return false;
   do {
     if (!ReadComputation()) return false;
-    if (diags_->errors() >= DiagSink::kMaxErrors) return false;
+    if (TooManyErrors()) return false;
   } while (lexer_.token().kind != Tok::kEof);
   if (failed_) return false;
   if (!module_->entry) module_->entry = module_->computations.back().get();
@@ -329,7 +332,7 @@ bool Reader::ReadBody(Scope* scope) {
     const char* begin = lexer_.token().begin;
     if (ReadInstruction(scope)) continue;
     ok = false;
-    if (diags_->errors() >= DiagSink::kMaxErrors) return false;
+    if (TooManyErrors()) return false;
     Recover(begin);
     if (lexer_.token().kind == Tok::kEof) return false;
   }

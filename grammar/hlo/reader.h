@@ -63,6 +63,7 @@ class Reader {
   bool Expected(absl::string_view what);    // "expected WHAT, found TOKEN"
   bool Expect(char punct, absl::string_view where);
   bool Accept(char punct);
+  bool TooManyErrors() const { return diags_->errors() - errors_before_ >= DiagSink::kMaxErrors; }
   // Runs `read` one level deeper; an error beyond kMaxDepth. Never overflows the stack.
   bool Deeper(absl::FunctionRef<bool()> read);
 
@@ -84,7 +85,7 @@ class Reader {
   bool CheckCommunication(const Instruction& instruction);
   bool CheckNameIsLegal(absl::string_view name, Loc loc);
   bool Define(Scope* scope, std::unique_ptr<Instruction> instruction, Instruction** made);
-  std::string FreeName(const Scope& scope, absl::string_view base);
+  std::string FreeName(Scope* scope, absl::string_view base);
   bool UndefinedName(const Scope& scope, absl::string_view name, Loc loc);
 
   // ---- async.cc ----
@@ -178,6 +179,7 @@ class Reader {
 
   std::shared_ptr<const Source> source_;
   DiagSink* diags_;
+  int errors_before_;  // in the sink, of other texts
   Lexer lexer_;
   std::unique_ptr<Module> module_;
   // Null: the definition failed.
