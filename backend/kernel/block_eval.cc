@@ -24,7 +24,10 @@ using kernel::Step;
 class ProgramRun {
  public:
   ProgramRun(const Program& p, const EvalOptions& options, DiagSink* diags)
-      : p_(p), options_(options), diags_(diags), memory_(p.buffers.size()),
+      : p_(p),
+        options_(options),
+        diags_(diags),
+        memory_(p.buffers.size()),
         uses_(p.buffers.size(), 0) {}
 
   std::optional<std::vector<Literal>> Run(std::vector<Literal> inputs);
@@ -62,8 +65,8 @@ bool ProgramRun::SeenAs(const Literal& literal, const Shape& from, const Shape& 
   }
   const std::vector<uint8_t> bytes = PackToDevice(literal, from);
   if (static_cast<int64_t>(bytes.size()) < DeviceBytes(to)) {
-    return Fail(DiagCode::kKernelRun, absl::StrCat("a buffer of shape ", ToString(from),
-                                                   " is read as ", ToString(to)));
+    return Fail(DiagCode::kKernelRun,
+                absl::StrCat("a buffer of shape ", ToString(from), " is read as ", ToString(to)));
   }
   *result = UnpackFromDevice(bytes, to);
   result->Reinterpret(Plain(to));
@@ -73,7 +76,8 @@ bool ProgramRun::SeenAs(const Literal& literal, const Shape& from, const Shape& 
 bool ProgramRun::Read(int buffer, const Shape& shape, Literal* result) {
   const Buffer& b = p_.buffers[buffer];
   if (memory_[buffer].byte_size() == 0 && b.shape.ElementCount() > 0) {
-    return Fail(DiagCode::kKernelRun, absl::StrCat("buffer ", b.name, " is read before it is written"));
+    return Fail(DiagCode::kKernelRun,
+                absl::StrCat("buffer ", b.name, " is read before it is written"));
   }
   return SeenAs(memory_[buffer], b.shape, shape, result);
 }
@@ -100,8 +104,7 @@ bool ProgramRun::TakeInputs(std::vector<Literal> inputs) {
 }
 
 bool ProgramRun::FitsMemory() {
-  const int64_t limit =
-      options_.memory_limit > 0 ? options_.memory_limit : DefaultMemoryLimit();
+  const int64_t limit = options_.memory_limit > 0 ? options_.memory_limit : DefaultMemoryLimit();
   int64_t total = 0;
   const auto add = [&](const Shape& s) {
     if (__builtin_add_overflow(total, s.LiteralBytes(), &total)) total = INT64_MAX;
@@ -151,8 +154,7 @@ bool ProgramRun::Call(const Step& step) {
     if (ref.role == Ref::Role::kOut) {
       held[r] = Literal(Plain(ref.shape));
     } else if (memory_[buffer].shape().type == ref.shape.type &&
-               memory_[buffer].shape().dims == ref.shape.dims &&
-               memory_[buffer].byte_size() > 0) {
+               memory_[buffer].shape().dims == ref.shape.dims && memory_[buffer].byte_size() > 0) {
       arrays[r] = &memory_[buffer];  // inputs are read only
     } else if (!Read(buffer, ref.shape, &held[r])) {
       return false;
@@ -183,7 +185,8 @@ std::optional<std::vector<Literal>> ProgramRun::Run(std::vector<Literal> inputs)
   for (size_t b = 0; b < p_.buffers.size(); ++b) {
     if (p_.buffers[b].init == nullptr) continue;
     if (p_.buffers[b].init->elided()) {
-      Fail(DiagCode::kKernelRun, absl::StrCat("constant ", p_.buffers[b].name, " has no data ({...})"));
+      Fail(DiagCode::kKernelRun,
+           absl::StrCat("constant ", p_.buffers[b].name, " has no data ({...})"));
       return std::nullopt;
     }
     memory_[b] = *p_.buffers[b].init;

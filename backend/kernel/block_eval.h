@@ -1,9 +1,10 @@
-// Block evaluator: runs a kernel::Program on literals, grid point by grid point, as Pallas defines it.
-// Windows are cut from the arrays, the body runs on block values with the reference evaluator's
+// Block evaluator: runs a kernel::Program on literals, grid point by grid point, as Pallas defines
+// it. Windows are cut from the arrays, the body runs on block values with the reference evaluator's
 // operations, outputs are written back clipped to the array.
 //
-// What is undefined on the machine is made visible: elements past an array's edge, scratch and first
-// visits of output blocks read as NaN or the smallest integer (pallas-semantics PS-2.4, PS-3.4).
+// What is undefined on the machine is made visible: elements past an array's edge, scratch and
+// first visits of output blocks read as NaN or the smallest integer (pallas-semantics PS-2.4,
+// PS-3.4).
 #pragma once
 
 #include <optional>

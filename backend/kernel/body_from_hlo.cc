@@ -33,8 +33,8 @@ using Leaves = std::vector<Leaf>;
 
 bool IsDefaultPrecision(const AttrValue& v) {
   const auto* words = std::get_if<std::vector<std::string>>(&v);
-  return words != nullptr &&
-         std::all_of(words->begin(), words->end(), [](const std::string& w) { return w == "default"; });
+  return words != nullptr && std::all_of(words->begin(), words->end(),
+                                         [](const std::string& w) { return w == "default"; });
 }
 
 absl::string_view DefaultCompareType(Type type) {
@@ -331,14 +331,13 @@ bool Builder::VisitReduce(const Instruction& i) {
   Op reducer;
   if (i.operands.size() != 2) return Fail(i, "reduce of several arrays at once");
   if (body == nullptr || !SimpleReducer(*body, &reducer)) {
-    return Fail(i, absl::StrCat("reduce by the computation ",
-                                body == nullptr ? "(none)" : body->name,
-                                ", which is not one of add, multiply, maximum, minimum, and, or, xor"));
+    return Fail(
+        i, absl::StrCat("reduce by the computation ", body == nullptr ? "(none)" : body->name,
+                        ", which is not one of add, multiply, maximum, minimum, and, or, xor"));
   }
   const NodeId operand = Use(values_[i.operands[0]][0], &i);
   const Leaf init = values_[i.operands[1]][0];
-  const bool drop =
-      init.constant != nullptr && IsIdentity(reducer, *init.constant->literal);
+  const bool drop = init.constant != nullptr && IsIdentity(reducer, *init.constant->literal);
   Node n;
   n.op = Op::kReduce;
   n.shape = Shape::Array(i.shape.type, i.shape.dims);
@@ -501,8 +500,7 @@ void MarkUsed(const Instruction& i, std::vector<bool>* used) {
   }
 }
 
-bool Builder::Build(const Instruction& instruction,
-                    const std::vector<std::string>& operand_names) {
+bool Builder::Build(const Instruction& instruction, const std::vector<std::string>& operand_names) {
   kernel_.name = instruction.name;
   kernel_.loc = instruction.loc;
   operand_names_ = operand_names;
@@ -568,8 +566,9 @@ std::string Identifier(absl::string_view name) {
     id += absl::ascii_isalnum(c) || dot ? c : '_';
   }
   if (id.empty() || absl::ascii_isdigit(id[0])) id = absl::StrCat("v", id);
-  static const char* const keywords[] = {"kernel", "program", "param", "grid", "in",  "out",  "scratch",
-                                         "when",   "else",    "for",   "num",  "assert", "inf", "nan", "true", "false"};
+  static const char* const keywords[] = {"kernel",  "program", "param", "grid", "in",  "out",
+                                         "scratch", "when",    "else",  "for",  "num", "assert",
+                                         "inf",     "nan",     "true",  "false"};
   for (const char* word : keywords) {
     if (id == word) id += '_';
   }

@@ -1,12 +1,12 @@
-// The body of a kernel from HLO: one fusion (nested fusions inlined) or one operation on arrays becomes
-// loads, operations and stores on whole blocks.
+// The body of a kernel from HLO: one fusion (nested fusions inlined) or one operation on arrays
+// becomes loads, operations and stores on whole blocks.
 //
-//   fused { p = f32[16,64] parameter(0)  m = multiply(p, p)  ROOT r = reduce(m, 0), dimensions={1} }
-//   becomes  in p ..., out o ...;  p = p[:];  m = p * p;  o[:] = sum(m, axis=1);
+//   fused { p = f32[16,64] parameter(0)  m = multiply(p, p)  ROOT r = reduce(m, 0), dimensions={1}
+//   } becomes  in p ..., out o ...;  p = p[:];  m = p * p;  o[:] = sum(m, axis=1);
 //
-// Forms are made canonical: bitcasts become reshapes and transposes, copies disappear (layouts are the
-// refs'), scalars are broadcast where operands must agree, initial values of reductions are dropped
-// or combined afterwards. It chooses no windows.
+// Forms are made canonical: bitcasts become reshapes and transposes, copies disappear (layouts are
+// the refs'), scalars are broadcast where operands must agree, initial values of reductions are
+// dropped or combined afterwards. It chooses no windows.
 #pragma once
 
 #include <memory>
@@ -21,13 +21,15 @@ namespace tpuc::kernel {
 
 struct BodySource {
   Kernel kernel;
-  // What each `in` ref reads: an operand of the instruction (>= 0), or a constant inside the fusion.
+  // What each `in` ref reads: an operand of the instruction (>= 0), or a constant inside the
+  // fusion.
   struct Operand {
     int operand = -1;
     const Instruction* constant = nullptr;
   };
-  std::vector<Operand> inputs;   // one an `in` ref, in order
-  std::vector<int64_t> outputs;  // one an `out` ref: leaf of the result; zero-sized leaves have none
+  std::vector<Operand> inputs;  // one an `in` ref, in order
+  std::vector<int64_t>
+      outputs;  // one an `out` ref: leaf of the result; zero-sized leaves have none
 };
 
 // operand_names[i] is a good name for operand i. False after an error.

@@ -1,5 +1,5 @@
-// Evaluation of kernel index expressions (expr.h). Overflow and division by zero give no value; they
-// never trap.
+// Evaluation of kernel index expressions (expr.h). Overflow and division by zero give no value;
+// they never trap.
 #include "backend/kernel/expr.h"
 
 #include <algorithm>

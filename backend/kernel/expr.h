@@ -1,5 +1,5 @@
-// Integer expressions of kernels (kernel.h Expr): evaluation over parameter values, grid indices and
-// grid extents.
+// Integer expressions of kernels (kernel.h Expr): evaluation over parameter values, grid indices
+// and grid extents.
 //
 //   cdiv(M, bm) with M = 500, bm = 128 is 4; i * 2 + 1 at grid point {3} is 7.
 //
@@ -18,18 +18,18 @@ namespace tpuc::kernel {
 
 struct ExprValues {
   absl::Span<const Param> params;
-  absl::Span<const int64_t> point;    // grid indices; empty where none may be used
-  absl::Span<const GridAxis> grid;    // for num(axis)
+  absl::Span<const int64_t> point;  // grid indices; empty where none may be used
+  absl::Span<const GridAxis> grid;  // for num(axis)
 };
 
 // Nothing on division by zero, overflow, or a name without a value.
 std::optional<int64_t> EvaluateExpr(const Expr& e, const ExprValues& values);
-bool UsesAxis(const Expr& e);   // any grid index
+bool UsesAxis(const Expr& e);  // any grid index
 bool UsesParam(const Expr& e);
 bool SameExpr(const Expr& a, const Expr& b);
-// After a change of parameter values: grid extents and the shapes and blocks of refs that are written
-// with parameters take their new values; the body does not. False where an expression has no value
-// or a size is negative.
+// After a change of parameter values: grid extents and the shapes and blocks of refs that are
+// written with parameters take their new values; the body does not. False where an expression has
+// no value or a size is negative.
 bool ReevaluateWindows(Kernel* kernel);
 Expr MakeExpr(Expr::Kind kind, std::vector<Expr> args);
 

@@ -68,7 +68,8 @@ class ProgramBuilder {
   int CopyKernel(const Instruction& i, int64_t leaf, const Shape& shape, int from);
   int ConstantBuffer(const Instruction& constant);
   void Use(int buffer) {
-    if (buffer >= 0) program_->buffers[buffer].to = std::max(program_->buffers[buffer].to, position_);
+    if (buffer >= 0)
+      program_->buffers[buffer].to = std::max(program_->buffers[buffer].to, position_);
   }
   // The name of what an operand's buffer holds, without what a copy added.
   std::string BaseName(const Instruction& i) const;
@@ -166,10 +167,10 @@ void ProgramBuilder::VisitCopyStart(const Instruction& i) {
     values_[&i] = {kNoBuffer, kNoBuffer, kNoBuffer};
     return;
   }
-  const bool to_vmem =
-      i.shape.elements[0].layout && i.shape.elements[0].layout->memory_space == 1;
-  const int destination = NewBuffer(i, 0, i.shape.elements[0],
-                                    absl::StrCat(BaseName(*i.operands[0]), to_vmem ? ".vmem" : ".hbm"));
+  const bool to_vmem = i.shape.elements[0].layout && i.shape.elements[0].layout->memory_space == 1;
+  const int destination =
+      NewBuffer(i, 0, i.shape.elements[0],
+                absl::StrCat(BaseName(*i.operands[0]), to_vmem ? ".vmem" : ".hbm"));
   Use(source);
   values_[&i] = {destination, source, kNoBuffer};
   Step step;

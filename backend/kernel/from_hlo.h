@@ -1,6 +1,6 @@
-// HLO to kernels: a scheduled, fused, memory-assigned module becomes a kernel::Program. A fusion is a
-// kernel whose body is its computation; any other operation on arrays is a kernel of one operation;
-// copy-start and copy-done are steps; tuples and bitcasts are wiring and cost nothing.
+// HLO to kernels: a scheduled, fused, memory-assigned module becomes a kernel::Program. A fusion is
+// a kernel whose body is its computation; any other operation on arrays is a kernel of one
+// operation; copy-start and copy-done are steps; tuples and bitcasts are wiring and cost nothing.
 //
 //   f = f32[16]{0:T(128)S(1)} fusion(h), kind=kLoop, calls={ multiply, reduce }
 //   becomes   kernel f { in h ..., out o ...; x = h[:]; o[:] = sum(x * x, axis=1); }

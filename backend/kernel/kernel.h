@@ -109,8 +109,8 @@ struct Node {
     kAxis,       // grid index `axis` (scalar s32)
     kNumAxis,    // its extent (scalar s32)
     kWhen,       // operands[0] pred[]: regions then, otherwise
-    kFor,        // regions[0] runs for index node `loop_index` in [lower, upper)
-    kLoopIndex,  // the counter of the enclosing kFor (scalar s32)
+    kFor,        // regions[0] runs with kLoopIndex in [lower, upper)
+    kLoopIndex,  // counter (scalar s32) of the `axis`-th kFor around, 0 the innermost
   };
   Kind kind = Kind::kHlo;
   Op op = Op::kParameter;         // kHlo

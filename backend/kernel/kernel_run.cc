@@ -1,5 +1,5 @@
-// The grid loop and the body of one kernel on literals (kernel_run.h). Values live for one grid point;
-// windows and scratch persist, a window until its block index changes.
+// The grid loop and the body of one kernel on literals (kernel_run.h). Values live for one grid
+// point; windows and scratch persist, a window until its block index changes.
 #include "backend/kernel/kernel_run.h"
 
 #include <algorithm>
@@ -25,8 +25,14 @@ class Run {
  public:
   Run(const Kernel& k, const std::vector<Literal*>& arrays, const EvalOptions& options,
       std::string* error)
-      : k_(k), arrays_(arrays), options_(options), error_(error), windows_(k.refs.size()),
-        values_(k.nodes.size()), seen_(k.nodes.size(), nullptr), point_(k.grid.size(), 0) {}
+      : k_(k),
+        arrays_(arrays),
+        options_(options),
+        error_(error),
+        windows_(k.refs.size()),
+        values_(k.nodes.size()),
+        seen_(k.nodes.size(), nullptr),
+        point_(k.grid.size(), 0) {}
 
   bool RunGrid();
 
@@ -154,8 +160,8 @@ bool Run::RunSlice(NodeId id, const Node& n, bool store) {
     int64_t start = s.start;
     if (s.start_node >= 0) start = ElementAsInt(Type::kS32, seen_[s.start_node]->bytes(), 0);
     if (start < 0 || start > block.dims[d] - s.size) {
-      return Fail(absl::StrCat("slice [", start, ":+", s.size, "] of dimension ", d, " of ", ref.name,
-                               " (", block.dims[d], " elements)"),
+      return Fail(absl::StrCat("slice [", start, ":+", s.size, "] of dimension ", d, " of ",
+                               ref.name, " (", block.dims[d], " elements)"),
                   &n);
     }
     whole &= s.size == block.dims[d];
@@ -165,7 +171,8 @@ bool Run::RunSlice(NodeId id, const Node& n, bool store) {
   value_view.strides = RowMajorStrides(size);
   const int64_t bytes = LiteralBytesOf(block.type);
   if (store) {
-    CopyStrided(size, seen_[n.operands[0]]->bytes(), value_view, w.block.bytes(), block_view, bytes);
+    CopyStrided(size, seen_[n.operands[0]]->bytes(), value_view, w.block.bytes(), block_view,
+                bytes);
     return true;
   }
   const Literal* window = w.view != nullptr ? w.view : &w.block;
@@ -189,9 +196,9 @@ bool Run::RunHlo(NodeId id, const Node& n) {
   std::optional<Literal> result;
   if (n.op == Op::kReduce) {
     const Literal& operand = *seen_[n.operands[0]];
-    result = EvaluateReduce(n.reducer, n.shape, operand,
-                            IdentityOf(n.reducer, operand.shape().type),
-                            n.IntsAttr(AttrId::kDimensions), &error);
+    result =
+        EvaluateReduce(n.reducer, n.shape, operand, IdentityOf(n.reducer, operand.shape().type),
+                       n.IntsAttr(AttrId::kDimensions), &error);
   } else {
     std::vector<const Literal*> operands;
     for (NodeId o : n.operands) operands.push_back(seen_[o]);

@@ -1,5 +1,5 @@
-// Node shapes (node_shape.h): operations whose shape HLO infers go to InferShape through instructions
-// made for the purpose; the others are checked here.
+// Node shapes (node_shape.h): operations whose shape HLO infers go to InferShape through
+// instructions made for the purpose; the others are checked here.
 #include "backend/kernel/node_shape.h"
 
 #include <algorithm>
@@ -33,7 +33,8 @@ bool ReduceShape(const Shape& operand, const Node& n, Shape* shape, std::string*
   if (!InRange(dims, operand.rank(), error)) return false;
   *shape = Shape::Array(operand.type, {});
   for (int d = 0; d < operand.rank(); ++d) {
-    if (std::find(dims.begin(), dims.end(), d) == dims.end()) shape->dims.push_back(operand.dims[d]);
+    if (std::find(dims.begin(), dims.end(), d) == dims.end())
+      shape->dims.push_back(operand.dims[d]);
   }
   const bool bits = n.reducer == Op::kAnd || n.reducer == Op::kOr || n.reducer == Op::kXor;
   if (bits && !IsInteger(operand.type) && operand.type != Type::kPred) {
@@ -71,7 +72,8 @@ bool SliceFits(const Shape& from, const Node& n, std::string* error) {
   }
   for (int d = 0; d < from.rank(); ++d) {
     const SliceDim& s = (*dims)[d];
-    const bool inside = s.start >= 0 && s.start <= s.limit && s.limit <= from.dims[d] && s.stride > 0;
+    const bool inside =
+        s.start >= 0 && s.start <= s.limit && s.limit <= from.dims[d] && s.stride > 0;
     if (!inside || n.shape.dims[d] != (s.limit - s.start + s.stride - 1) / s.stride) {
       *error = absl::StrCat("slice [", s.start, ":", s.limit, ":", s.stride, "] of dimension ", d,
                             " of ", Text(from));
@@ -84,17 +86,34 @@ bool SliceFits(const Shape& from, const Node& n, std::string* error) {
 bool DynamicSliceFits(const Kernel& k, const Node& n, std::string* error) {
   const Shape& from = k.nodes[n.operands[0]].shape;
   if (static_cast<int>(n.operands.size()) != from.rank() + 1 || n.shape.rank() != from.rank()) {
-    *error = absl::StrCat("dynamic_slice of ", Text(from), " needs ", from.rank(), " start indices");
+    *error =
+        absl::StrCat("dynamic_slice of ", Text(from), " needs ", from.rank(), " start indices");
     return false;
   }
   for (int d = 0; d < from.rank(); ++d) {
     if (n.shape.dims[d] > from.dims[d] || !k.nodes[n.operands[d + 1]].shape.IsScalar()) {
-      *error = absl::StrCat("dynamic_slice of ", Text(from), " to ", Text(n.shape),
-                            ": dimension ", d);
+      *error =
+          absl::StrCat("dynamic_slice of ", Text(from), " to ", Text(n.shape), ": dimension ", d);
       return false;
     }
   }
   return true;
+}
+
+bool UpdateFits(const Kernel& k, const Node& n, std::string* error) {
+  const Shape& from = k.nodes[n.operands[0]].shape;
+  const Shape& update = k.nodes[n.operands[1]].shape;
+  bool fits = from.dims == n.shape.dims && update.type == from.type &&
+              update.rank() == from.rank() &&
+              static_cast<int>(n.operands.size()) == from.rank() + 2;
+  for (int d = 0; d < from.rank() && fits; ++d) {
+    fits = update.dims[d] <= from.dims[d] && k.nodes[n.operands[d + 2]].shape.IsScalar();
+  }
+  if (!fits) {
+    *error = absl::StrCat("dynamic_update_slice of ", Text(from), " with ", Text(update), " and ",
+                          n.operands.size() - 2, " start indices");
+  }
+  return fits;
 }
 
 bool Fits(bool ok, const Shape& from, const Node& n, std::string* error) {
@@ -127,6 +146,8 @@ bool CheckWritten(const Kernel& k, const Node& n, std::string* error) {
       return SliceFits(from, n, error);
     case Op::kDynamicSlice:
       return DynamicSliceFits(k, n, error);
+    case Op::kDynamicUpdateSlice:
+      return UpdateFits(k, n, error);
     case Op::kIota: {
       const AttrValue* v = n.Find(AttrId::kIotaDimension);
       const int64_t* d = v == nullptr ? nullptr : std::get_if<int64_t>(v);
@@ -152,8 +173,9 @@ bool InferNodeShape(const Kernel& kernel, const Node& node, Shape* shape, std::s
   const bool reduce = node.op == Op::kReduce;
   const int least = reduce ? 1 : info.min_operands;
   if (count < least || ((info.exact_operands || reduce) && count > least)) {
-    *error = absl::StrCat(std::string(info.name), " takes ", least,
-                          info.exact_operands || reduce ? "" : " or more", " operands, not ", count);
+    *error =
+        absl::StrCat(std::string(info.name), " takes ", least,
+                     info.exact_operands || reduce ? "" : " or more", " operands, not ", count);
     return false;
   }
   for (NodeId o : node.operands) {

@@ -1,6 +1,6 @@
 // Row blocking by demands (row_block.h). Each value is asked for either whole or as a block of rows
-// along one of its dimensions; a demand on a result says what is asked of the operands. A value asked
-// for in two ways refuses the dimension.
+// along one of its dimensions; a demand on a result says what is asked of the operands. A value
+// asked for in two ways refuses the dimension.
 #include "backend/kernel/row_block.h"
 
 #include <algorithm>
@@ -48,8 +48,7 @@ class Demands {
     return true;
   }
   bool AskAll(const Node& n, int d) {
-    return std::all_of(n.operands.begin(), n.operands.end(),
-                       [&](NodeId o) { return Ask(o, d); });
+    return std::all_of(n.operands.begin(), n.operands.end(), [&](NodeId o) { return Ask(o, d); });
   }
   bool Propagate(const Node& n, int d);
   bool PropagateMove(const Node& n, int d);
@@ -101,7 +100,8 @@ bool Demands::PropagateMove(const Node& n, int d) {
     case Op::kTranspose:
       return Ask(n.operands[0], static_cast<int>(n.IntsAttr(AttrId::kDimensions)[d]));
     case Op::kReshape: {
-      // Dimension e of the operand runs with d if as many elements stand before both, and sizes agree.
+      // Dimension e of the operand runs with d if as many elements stand before both, and sizes
+      // agree.
       int64_t before = 1;
       for (int e = 0; e < d; ++e) before *= n.shape.dims[e];
       int64_t seen = 1;
@@ -165,7 +165,8 @@ bool Demands::Propagate(const Node& n, int d) {
   }
 }
 
-// Cuts output `k` and the following ones along dimensions of `rows` elements; the demands, or nothing.
+// Cuts output `k` and the following ones along dimensions of `rows` elements; the demands, or
+// nothing.
 std::optional<Demands> CutAll(const Kernel& kernel, const std::vector<NodeId>& stores, int first) {
   const Node& store = kernel.nodes[stores[0]];
   Demands demands(kernel);

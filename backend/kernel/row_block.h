@@ -1,7 +1,8 @@
 // Row blocking: gives a kernel over whole arrays a block parameter, where its body allows one.
 //
 //   in x: f32[512,64];  o[:] = exp(x[:]);
-//   becomes  param b0 = 512; grid i: cdiv(512, b0);  in x: f32[512,64] block [b0, 64] at (i, 0); ...
+//   becomes  param b0 = 512; grid i: cdiv(512, b0);  in x: f32[512,64] block [b0, 64] at (i, 0);
+//   ...
 //
 // The dimension may be cut that is carried from every output to the inputs without being reduced,
 // reshaped or permuted in its own elements: rows of an elementwise chain, the rows of the left side
@@ -13,8 +14,8 @@
 
 namespace tpuc::kernel {
 
-// False, and the kernel unchanged, where no dimension may be cut. The kernel must have no grid and no
-// parameters, one region, and whole-array loads and stores.
+// False, and the kernel unchanged, where no dimension may be cut. The kernel must have no grid and
+// no parameters, one region, and whole-array loads and stores.
 bool AddRowBlock(Kernel* kernel);
 
 }  // namespace tpuc::kernel

@@ -1,5 +1,5 @@
-// Scalar literals that kernels need: constants of any type, the identity of a reduction, and the poison
-// that stands for undefined contents.
+// Scalar literals that kernels need: constants of any type, the identity of a reduction, and the
+// poison that stands for undefined contents.
 #pragma once
 
 #include "src/ir/hlo.h"

@@ -37,8 +37,8 @@ ScalarFacts Combine(Op op, const ScalarFacts& a, const ScalarFacts& b) {
       return f;
     case Op::kMultiply: {
       if (both) {
-        const auto [lo, hi] = std::minmax({a.least * b.least, a.least * b.most, a.most * b.least,
-                                           a.most * b.most});
+        const auto [lo, hi] =
+            std::minmax({a.least * b.least, a.least * b.most, a.most * b.least, a.most * b.most});
         f = Known(lo, hi, 1);
       }
       // A product that may wrap around is known modulo powers of two only; such starts are refused

@@ -1,5 +1,5 @@
-// VerifyKernels (verifier.h): kernels one by one, then the program: operands of calls, pairs of copies,
-// places of buffers.
+// VerifyKernels (verifier.h): kernels one by one, then the program: operands of calls, pairs of
+// copies, places of buffers.
 #include "backend/kernel/verifier.h"
 
 #include <algorithm>
@@ -30,7 +30,8 @@ class ProgramVerifier {
  private:
   void Error(std::string message) {
     ok_ = false;
-    diags_->Add(DiagCode::kKernelProgram, absl::StrCat("program ", p_.name, ": ", std::move(message)));
+    diags_->Add(DiagCode::kKernelProgram,
+                absl::StrCat("program ", p_.name, ": ", std::move(message)));
   }
   bool BufferExists(int b) const { return b >= 0 && b < static_cast<int>(p_.buffers.size()); }
   void VerifyCall(const Step& step);
@@ -112,7 +113,8 @@ void ProgramVerifier::VerifyCopies() {
 void ProgramVerifier::VerifyPorts(const std::vector<kernel::Port>& ports, const char* what) {
   for (const kernel::Port& port : ports) {
     if (port.buffer < 0) {
-      if (port.shape.ElementCount() > 0) Error(absl::StrCat(what, " ", port.name, " has no buffer"));
+      if (port.shape.ElementCount() > 0)
+        Error(absl::StrCat(what, " ", port.name, " has no buffer"));
       continue;
     }
     if (!BufferExists(port.buffer)) {
@@ -159,9 +161,8 @@ void ProgramVerifier::VerifyPlaces(int64_t space, int64_t capacity, const char* 
     }
     order.push_back(b);
   }
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return p_.buffers[a].offset < p_.buffers[b].offset;
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return p_.buffers[a].offset < p_.buffers[b].offset; });
   std::vector<size_t> active;  // buffers that reach beyond the current offset
   for (size_t b : order) {
     const Buffer& y = p_.buffers[b];
@@ -173,8 +174,9 @@ void ProgramVerifier::VerifyPlaces(int64_t space, int64_t capacity, const char* 
     for (size_t a : active) {
       const Buffer& x = p_.buffers[a];
       if (x.from > y.to || y.from > x.to || MayShare(a, b)) continue;
-      Error(absl::StrCat("buffers ", x.name, " and ", y.name, " overlap in ", memory, " at ", y.offset,
-                         " while both live (", x.from, "..", x.to, ", ", y.from, "..", y.to, ")"));
+      Error(absl::StrCat("buffers ", x.name, " and ", y.name, " overlap in ", memory, " at ",
+                         y.offset, " while both live (", x.from, "..", x.to, ", ", y.from, "..",
+                         y.to, ")"));
     }
     active.push_back(b);
   }

@@ -15,7 +15,10 @@ namespace {
 class BodyVerifier {
  public:
   BodyVerifier(const Kernel& k, std::shared_ptr<const Source> source, DiagSink* diags)
-      : k_(k), source_(std::move(source)), diags_(diags), visible_(k.nodes.size(), false),
+      : k_(k),
+        source_(std::move(source)),
+        diags_(diags),
+        visible_(k.nodes.size(), false),
         placed_(k.nodes.size(), false) {}
 
   bool Run() {
@@ -51,7 +54,8 @@ void BodyVerifier::VerifyRegion(const Region& region) {
   std::vector<NodeId> defined;
   for (NodeId id : region.nodes) {
     if (id < 0 || id >= static_cast<NodeId>(k_.nodes.size()) || placed_[id]) {
-      Error(DiagCode::kKernelBody, Node(), absl::StrCat("node ", id, " does not exist or stands twice"));
+      Error(DiagCode::kKernelBody, Node(),
+            absl::StrCat("node ", id, " does not exist or stands twice"));
       return;
     }
     placed_[id] = true;
@@ -75,7 +79,8 @@ bool BodyVerifier::VerifyOperands(const Node& n) {
   }
   for (NodeId o : used) {
     if (o >= 0 && o < static_cast<NodeId>(k_.nodes.size()) && visible_[o]) continue;
-    Error(DiagCode::kKernelBody, n, absl::StrCat("value ", o, " is used where it is not computed yet"),
+    Error(DiagCode::kKernelBody, n,
+          absl::StrCat("value ", o, " is used where it is not computed yet"),
           "values of a when or for are not seen outside: use scratch");
     return false;
   }
@@ -86,8 +91,8 @@ bool BodyVerifier::VerifyOperands(const Node& n) {
   }
   const bool needs_axis = n.kind == Node::Kind::kAxis || n.kind == Node::Kind::kNumAxis;
   const bool bad_axis = needs_axis && (n.axis < 0 || n.axis >= static_cast<int>(k_.grid.size()));
-  const bool bad_loop = n.kind == Node::Kind::kLoopIndex &&
-                        (n.axis < 0 || n.axis >= static_cast<int>(loops_.size()));
+  const bool bad_loop =
+      n.kind == Node::Kind::kLoopIndex && (n.axis < 0 || n.axis >= static_cast<int>(loops_.size()));
   const bool memory = n.kind == Node::Kind::kLoad || n.kind == Node::Kind::kStore;
   const bool bad_ref = memory && (n.ref < 0 || n.ref >= static_cast<int>(k_.refs.size()));
   if (bad_axis || bad_loop || bad_ref) {
@@ -126,8 +131,8 @@ void BodyVerifier::VerifyNode(const Node& n) {
       }
       if (!Compatible(shape, n.shape)) {
         Error(DiagCode::kKernelShape, n,
-              absl::StrCat(std::string(OpName(n.op)), " has shape ", ToString(shape, false), ", not ",
-                           ToString(n.shape, false)));
+              absl::StrCat(std::string(OpName(n.op)), " has shape ", ToString(shape, false),
+                           ", not ", ToString(n.shape, false)));
       }
       return;
     }
@@ -148,7 +153,8 @@ void BodyVerifier::VerifySlices(const Node& n) {
   const Shape& value = n.kind == Node::Kind::kLoad ? n.shape : k_.nodes[n.operands[0]].shape;
   const char* what = n.kind == Node::Kind::kLoad ? "load from " : "store to ";
   if (n.kind == Node::Kind::kStore && ref.role == Ref::Role::kIn) {
-    return Error(DiagCode::kKernelBody, n, absl::StrCat(ref.name, " is an input: inputs are read only"));
+    return Error(DiagCode::kKernelBody, n,
+                 absl::StrCat(ref.name, " is an input: inputs are read only"));
   }
   if (n.slices.size() != block.dims.size()) {
     return Error(DiagCode::kKernelSlice, n,
@@ -168,14 +174,14 @@ void BodyVerifier::VerifySlices(const Node& n) {
       VerifyStart(n, d, block);
     } else if (s.start < 0 || s.size < 0 || s.start > block.dims[d] - s.size) {
       Error(DiagCode::kKernelSlice, n,
-            absl::StrCat(what, ref.name, ": [", s.start, ":", s.start + s.size, "] of dimension ", d,
-                         " (", block.dims[d], " elements)"));
+            absl::StrCat(what, ref.name, ": [", s.start, ":", s.start + s.size, "] of dimension ",
+                         d, " (", block.dims[d], " elements)"));
     }
   }
 }
 
-// A start computed at run time: an s32 scalar, within the block as far as known, and in the last two
-// dimensions a multiple of the tile that can be seen (PS-6.4).
+// A start computed at run time: an s32 scalar, within the block as far as known, and in the last
+// two dimensions a multiple of the tile that can be seen (PS-6.4).
 void BodyVerifier::VerifyStart(const Node& n, size_t d, const Shape& block) {
   const Ref& ref = k_.refs[n.ref];
   const Slice& s = n.slices[d];
@@ -189,9 +195,9 @@ void BodyVerifier::VerifyStart(const Node& n, size_t d, const Shape& block) {
   if (s.size > block.dims[d] ||
       (facts.bounded && (facts.least < 0 || facts.most > block.dims[d] - s.size))) {
     return Error(DiagCode::kKernelSlice, n,
-                 absl::StrCat("slice of dimension ", d, " of ", ref.name, ": starts from ", facts.least,
-                              " to ", facts.most, ", ", s.size, " elements, leave the block of ",
-                              block.dims[d]));
+                 absl::StrCat("slice of dimension ", d, " of ", ref.name, ": starts from ",
+                              facts.least, " to ", facts.most, ", ", s.size,
+                              " elements, leave the block of ", block.dims[d]));
   }
   const int rank = block.rank();
   const int from_last = rank - 1 - static_cast<int>(d);

@@ -1,6 +1,6 @@
-// Windows (verify_windows.h). Index maps are tried at every grid point, or, on large grids, on a grid
-// whose axes are cut to their first and last points: index maps are sums and quotients of indices,
-// whose extremes and order of visits the cut grid shows.
+// Windows (verify_windows.h). Index maps are tried at every grid point, or, on large grids, on a
+// grid whose axes are cut to their first and last points: index maps are sums and quotients of
+// indices, whose extremes and order of visits the cut grid shows.
 #include "backend/kernel/verify_windows.h"
 
 #include <algorithm>
@@ -43,8 +43,9 @@ class WindowVerifier {
  private:
   void Error(DiagCode code, const Ref& ref, std::string message, std::string hint = "") {
     ok_ = false;
-    diags_->Add(code, ref.loc.line > 0 ? source_ : nullptr, ref.loc,
-                absl::StrCat("kernel ", k_.name, ", operand ", ref.name, ": ", std::move(message)))
+    diags_
+        ->Add(code, ref.loc.line > 0 ? source_ : nullptr, ref.loc,
+              absl::StrCat("kernel ", k_.name, ", operand ", ref.name, ": ", std::move(message)))
         .hint = std::move(hint);
   }
   bool BlockShapeAllowed(const Ref& ref);
@@ -116,8 +117,9 @@ bool WindowVerifier::BlockShapeAllowed(const Ref& ref) {
   if (above < dim) allowed.push_back(above);
   allowed.push_back(dim);
   Error(DiagCode::kBlockShape, ref,
-        absl::StrCat("block of ", block, " elements of a one-dimensional array: it must be the array's ",
-                     dim, ", a multiple of 1024, or a power of two of at least ", least, " (PS-2.6)"),
+        absl::StrCat("block of ", block,
+                     " elements of a one-dimensional array: it must be the array's ", dim,
+                     ", a multiple of 1024, or a power of two of at least ", least, " (PS-2.6)"),
         absl::StrCat("nearest allowed: ", absl::StrJoin(allowed, ", ")));
   return false;
 }
@@ -168,7 +170,8 @@ bool WindowVerifier::IndexInRange(const Ref& ref) {
       if (index && (*index)[d] >= 0 && (*index)[d] < blocks) continue;
       ok = false;
       if (!index) {
-        Error(DiagCode::kIndexMap, ref, absl::StrCat("the index map has no value at ", PointText(point)));
+        Error(DiagCode::kIndexMap, ref,
+              absl::StrCat("the index map has no value at ", PointText(point)));
       } else {
         Error(DiagCode::kIndexMap, ref,
               absl::StrCat("block ", (*index)[d], " of dimension ", d, " at ", PointText(point),
@@ -205,8 +208,8 @@ void WindowVerifier::VerifyOutput(int r) {
     if (visited.insert(last).second) return true;
     consecutive = false;
     Error(DiagCode::kOutputRevisited, ref,
-          absl::StrCat("block (", absl::StrJoin(last, ", "), ") is visited again at ", PointText(point),
-                       " after other blocks (PS-3.4)"),
+          absl::StrCat("block (", absl::StrJoin(last, ", "), ") is visited again at ",
+                       PointText(point), " after other blocks (PS-3.4)"),
           "put the grid axes that the index map does not use last");
     return false;
   });

@@ -29,8 +29,8 @@ std::string TableLine(const Kernel& kernel, const WindowBytes& w) {
                       ToString(WindowShape(ref)), ", ", plain, " bytes unpadded)");
 }
 
-// The largest value of a parameter with which the kernel fits, other parameters as they are; 0: none.
-// Sizes grow with a block parameter, so bisection finds it.
+// The largest value of a parameter with which the kernel fits, other parameters as they are; 0:
+// none. Sizes grow with a block parameter, so bisection finds it.
 int64_t LargestFittingParam(const Kernel& kernel, int param, int64_t limit) {
   Kernel trial;  // the body does not matter
   trial.params = kernel.params;
@@ -141,11 +141,10 @@ bool CheckVmemBudget(const Kernel& kernel, std::shared_ptr<const Source> source,
   const int64_t asked = TotalBytes(windows);
   const int64_t limit = chip.scoped_vmem_bytes;
   if (asked <= limit) return true;
-  Diag& d = diags->Add(
-      DiagCode::kVmemBudget, std::move(source), kernel.loc,
-      absl::StrCat("kernel ", kernel.name, ": windows and scratch take ", asked,
-                   " bytes of VMEM, the limit of one kernel is ", limit, ": ", asked - limit,
-                   " bytes too many"));
+  Diag& d = diags->Add(DiagCode::kVmemBudget, std::move(source), kernel.loc,
+                       absl::StrCat("kernel ", kernel.name, ": windows and scratch take ", asked,
+                                    " bytes of VMEM, the limit of one kernel is ", limit, ": ",
+                                    asked - limit, " bytes too many"));
   std::vector<WindowBytes> sorted = windows;
   std::stable_sort(sorted.begin(), sorted.end(), [](const WindowBytes& a, const WindowBytes& b) {
     return SaturatingMul(a.bytes, a.buffers) > SaturatingMul(b.bytes, b.buffers);

@@ -1,8 +1,9 @@
 // Windows: how many bytes of VMEM a kernel's operand blocks and scratch take, and whether they fit.
-// A window is whole tiles; it is double-buffered where the grid has more than one step, and an operand
-// already in VMEM is a view and takes none (pallas-semantics PS-2.9).
+// A window is whole tiles; it is double-buffered where the grid has more than one step, and an
+// operand already in VMEM is a view and takes none (pallas-semantics PS-2.9).
 //
-//   f32 block [128, 200] in T(8,128) takes 128 * 256 * 4 = 131,072 bytes, twice on a grid of 4 steps.
+//   f32 block [128, 200] in T(8,128) takes 128 * 256 * 4 = 131,072 bytes, twice on a grid of 4
+//   steps.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +25,13 @@ Layout DeviceLayout(Type type, int rank, int64_t memory_space);
 // The same shape with the tiling (and, where it has none, the layout) of DeviceLayout.
 Shape WithDeviceLayout(Shape shape);
 
-// The window of a ref as it lies in VMEM: block dimensions (squeezed ones are 1), the ref's order and
-// tiles, memory space 1.
+// The window of a ref as it lies in VMEM: block dimensions (squeezed ones are 1), the ref's order
+// and tiles, memory space 1.
 Shape WindowShape(const Ref& ref);
 
 struct WindowBytes {
   int ref = 0;
-  int64_t bytes = 0;    // of one buffer; 0 for a view
+  int64_t bytes = 0;  // of one buffer; 0 for a view
   int buffers = 1;
   int64_t Total() const { return bytes * buffers; }
 };

@@ -1,8 +1,8 @@
 // Bodies back to syntax trees: nodes become statements and nested expressions. Internal to
 // grammar/kernel.
 //
-// A node without a name that is used once, by the next node that uses anything, is printed where it is
-// used; scalar constants are printed without type and broadcasts of scalars not at all where the
+// A node without a name that is used once, by the next node that uses anything, is printed where it
+// is used; scalar constants are printed without type and broadcasts of scalars not at all where the
 // partner says both. Everything else is a statement. Elaboration of the result gives the same nodes
 // in the same order.
 #pragma once

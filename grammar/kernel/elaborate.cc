@@ -41,6 +41,7 @@ const KernelElaborator::Symbol* KernelElaborator::Find(const std::string& name) 
 }
 
 std::string KernelElaborator::DidYouMean(const std::string& name) const {
+  if (name.size() < 3) return "";  // every short name is near every other
   std::vector<std::string> known;
   for (const auto& scope : scopes_) {
     for (const auto& [n, symbol] : scope) known.push_back(n);
@@ -52,8 +53,11 @@ std::string KernelElaborator::DidYouMean(const std::string& name) const {
 
 bool KernelElaborator::StaticBinary(const Expr& e, bool axes, KernelExpr* result, int64_t* value) {
   static constexpr std::pair<const char*, KernelExpr::Kind> kOps[] = {
-      {"+", KernelExpr::Kind::kAdd}, {"-", KernelExpr::Kind::kSub}, {"*", KernelExpr::Kind::kMul},
-      {"/", KernelExpr::Kind::kDiv}, {"%", KernelExpr::Kind::kMod}};
+      {"+", KernelExpr::Kind::kAdd},
+      {"-", KernelExpr::Kind::kSub},
+      {"*", KernelExpr::Kind::kMul},
+      {"/", KernelExpr::Kind::kDiv},
+      {"%", KernelExpr::Kind::kMod}};
   KernelExpr a, b;
   int64_t x = 0, y = 0;
   if (!Static(e.args[0], axes, &a, &x) || !Static(e.args[1], axes, &b, &y)) return false;
@@ -103,8 +107,9 @@ bool KernelElaborator::StaticCall(const Expr& e, bool axes, KernelExpr* result, 
     return true;
   }
   Error(DiagCode::kKernelParam, e.loc,
-        absl::StrCat(e.text, " in an integer expression: only cdiv(a, b), min(a, b), max(a, b) and "
-                             "num(axis) may stand there"));
+        absl::StrCat(e.text,
+                     " in an integer expression: only cdiv(a, b), min(a, b), max(a, b) and "
+                     "num(axis) may stand there"));
   return false;
 }
 
@@ -290,8 +295,8 @@ void KernelElaborator::DeclareOperand(const Operand& syntax) {
   if ((syntax.has_block && syntax.block.size() != rank) ||
       (syntax.has_at && syntax.at.size() != rank)) {
     Error(DiagCode::kBlockShape, syntax.loc,
-          absl::StrCat("block and index map of ", ref.name, " must name all ", rank, " dimensions of ",
-                       ToString(ref.shape, false)));
+          absl::StrCat("block and index map of ", ref.name, " must name all ", rank,
+                       " dimensions of ", ToString(ref.shape, false)));
   } else {
     bool params = false;
     std::vector<KernelExpr> exprs(rank);
@@ -327,9 +332,10 @@ void KernelElaborator::DeclareOperand(const Operand& syntax) {
     const Symbol* input = Find(syntax.alias);
     if (input == nullptr || input->kind != Symbol::Kind::kRef || ref.role != Ref::Role::kOut ||
         kernel_.refs[input->index].role != Ref::Role::kIn) {
-      Error(DiagCode::kKernelName, syntax.loc,
-            absl::StrCat("alias ", syntax.alias, " of ", ref.name, ": an output may alias an input"),
-            DidYouMean(syntax.alias));
+      Error(
+          DiagCode::kKernelName, syntax.loc,
+          absl::StrCat("alias ", syntax.alias, " of ", ref.name, ": an output may alias an input"),
+          DidYouMean(syntax.alias));
     } else {
       ref.alias = static_cast<int>(input->index);
     }
@@ -379,7 +385,8 @@ void CollectOps(kernel::Kernel* k) {
   for (const kernel::Node& n : k->nodes) {
     if (n.kind != kernel::Node::Kind::kHlo || n.op == Op::kConstant) continue;
     std::string op(OpName(n.op));
-    if (std::find(k->ops.begin(), k->ops.end(), op) == k->ops.end()) k->ops.push_back(std::move(op));
+    if (std::find(k->ops.begin(), k->ops.end(), op) == k->ops.end())
+      k->ops.push_back(std::move(op));
   }
 }
 

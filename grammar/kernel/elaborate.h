@@ -1,6 +1,6 @@
-// Elaboration: syntax trees to kernel::Program. Resolves names, evaluates parameters, infers shapes,
-// and makes explicit what the text leaves out: constants take the type of their partner, scalars
-// and smaller blocks are broadcast, x += y is x = x + y.
+// Elaboration: syntax trees to kernel::Program. Resolves names, evaluates parameters, infers
+// shapes, and makes explicit what the text leaves out: constants take the type of their partner,
+// scalars and smaller blocks are broadcast, x += y is x = x + y.
 //
 //   acc[:] += 2 * x[:]   becomes   load acc, constant 2, broadcast, load x, multiply, add, store
 //
@@ -41,7 +41,8 @@ bool ElaborateProgram(const Program& syntax, ElaborateContext* context, kernel::
 // One kernel alone: every in and out in HBM, one call.
 void ImplyProgram(kernel::Program* program);
 
-// A number as an element of `type`; nothing where it does not fit. text: "-1.5", "7", "inf", "true".
+// A number as an element of `type`; nothing where it does not fit. text: "-1.5", "7", "inf",
+// "true".
 std::optional<Literal> ScalarFromText(Type type, const std::string& text);
 
 // What an expression in a body stands for: a node, or a number without a type yet.
@@ -49,11 +50,11 @@ struct Value {
   enum class Kind : uint8_t { kNone, kNode, kInteger, kFloat, kBool };
   Kind kind = Kind::kNone;
   NodeId node = -1;
-  KernelExpr expr;    // kInteger, kBool: over parameters
+  KernelExpr expr;  // kInteger, kBool: over parameters
   int64_t integer = 0;
-  std::string text;   // kFloat
+  std::string text;  // kFloat
   Loc loc;
-  size_t end = 0;     // position in the region behind the nodes of this value
+  size_t end = 0;  // position in the region behind the nodes of this value
   bool weak() const { return kind != Kind::kNode; }
   explicit operator bool() const { return kind != Kind::kNone; }
 };
@@ -81,7 +82,8 @@ class KernelElaborator {
   bool Define(const std::string& name, Loc loc, Symbol symbol);
   const Symbol* Find(const std::string& name) const;
   std::string DidYouMean(const std::string& name) const;
-  // Integer expressions over parameters, and grid indices where `axes`. The value where it has no axis.
+  // Integer expressions over parameters, and grid indices where `axes`. The value where it has no
+  // axis.
   bool Static(const Expr& e, bool axes, KernelExpr* result, int64_t* value);
   bool StaticBinary(const Expr& e, bool axes, KernelExpr* result, int64_t* value);
   bool StaticCall(const Expr& e, bool axes, KernelExpr* result, int64_t* value);
@@ -118,7 +120,9 @@ class KernelElaborator {
 
   // ---- elaborate_values.cc: nodes
   NodeId Emit(kernel::Node node, Loc loc, size_t position);
-  NodeId Emit(kernel::Node node, Loc loc) { return Emit(std::move(node), loc, region_->nodes.size()); }
+  NodeId Emit(kernel::Node node, Loc loc) {
+    return Emit(std::move(node), loc, region_->nodes.size());
+  }
   Value NodeValue(NodeId node, Loc loc);
   // Checks the shape of a kHlo node and appends it.
   Value EmitHlo(kernel::Node node, Loc loc);
@@ -152,7 +156,8 @@ class KernelElaborator {
   Value CallConvert(Op op, const Arguments& args, Loc loc);
   Value CallOp(Op op, const Arguments& args, Loc loc);
   bool CheckNamed(const Arguments& args, absl::Span<const absl::string_view> known, Loc loc);
-  bool CheckCount(const Arguments& args, size_t least, size_t most, absl::string_view what, Loc loc);
+  bool CheckCount(const Arguments& args, size_t least, size_t most, absl::string_view what,
+                  Loc loc);
   bool AttrFromArgument(Op op, const std::string& name, const Expr& value, Attr* attr);
   bool TypeArgument(const Expr& e, Type* type);
 

@@ -45,7 +45,8 @@ void KernelElaborator::Assign(const Statement& s) {
   Define(s.name, s.loc, {Symbol::Kind::kValue, 0, std::move(v)});
 }
 
-// A value as what a store to `shape` takes: constants by its type, scalars and smaller blocks stretched.
+// A value as what a store to `shape` takes: constants by its type, scalars and smaller blocks
+// stretched.
 NodeId KernelElaborator::StoreValue(Value value, const Shape& shape, Loc loc) {
   if (!value) return -1;
   if (value.weak()) {
@@ -55,9 +56,10 @@ NodeId KernelElaborator::StoreValue(Value value, const Shape& shape, Loc loc) {
     value.end += 1;
   }
   if (ShapeOf(value).type != shape.type) {
-    Error(DiagCode::kKernelShape, loc,
-          absl::StrCat("store of ", ToString(ShapeOf(value), false), " to ", ToString(shape, false)),
-          absl::StrCat("convert(..., ", std::string(TypeName(shape.type)), ")"));
+    Error(
+        DiagCode::kKernelShape, loc,
+        absl::StrCat("store of ", ToString(ShapeOf(value), false), " to ", ToString(shape, false)),
+        absl::StrCat("convert(..., ", std::string(TypeName(shape.type)), ")"));
     return -1;
   }
   return BroadcastTo(value.node, shape.dims, loc, value.end);
@@ -67,9 +69,10 @@ void KernelElaborator::Store(const Statement& s) {
   const Expr& name = s.target.args[0];
   const Symbol* symbol = Find(name.text);
   if (symbol == nullptr || symbol->kind != Symbol::Kind::kRef) {
-    Error(DiagCode::kKernelName, name.loc,
-          absl::StrCat(name.text, symbol == nullptr ? " is unknown" : " is not an output or scratch"),
-          DidYouMean(name.text));
+    Error(
+        DiagCode::kKernelName, name.loc,
+        absl::StrCat(name.text, symbol == nullptr ? " is unknown" : " is not an output or scratch"),
+        DidYouMean(name.text));
     return;
   }
   const int ref = static_cast<int>(symbol->index);
@@ -136,8 +139,9 @@ void KernelElaborator::When(const Statement& s) {
   if (condition && AsNode(&condition)) {
     node = condition.node;
     if (!ShapeOf(condition).IsScalar() || ShapeOf(condition).type != Type::kPred) {
-      Error(DiagCode::kKernelShape, s.value.loc,
-            absl::StrCat("condition of type ", ToString(ShapeOf(condition), false), ", not pred[]"));
+      Error(
+          DiagCode::kKernelShape, s.value.loc,
+          absl::StrCat("condition of type ", ToString(ShapeOf(condition), false), ", not pred[]"));
     }
   }
   Node when;
@@ -155,8 +159,8 @@ void KernelElaborator::For(const Statement& s) {
   loop.shape = Shape::Tuple({});
   loop.name = s.name;
   KernelExpr lower, upper;
-  const bool ok = Static(s.value, false, &lower, &loop.lower) &&
-                  Static(s.limit, false, &upper, &loop.upper);
+  const bool ok =
+      Static(s.value, false, &lower, &loop.lower) && Static(s.limit, false, &upper, &loop.upper);
   if (ok && (kernel::UsesParam(lower) || kernel::UsesParam(upper))) {
     loop.bound_exprs = {std::move(lower), std::move(upper)};
   }
@@ -186,8 +190,12 @@ void KernelElaborator::Assert(const Statement& s) {
   if (!Static(s.value.args[0], false, &a.lhs, &l) || !Static(s.value.args[1], false, &a.rhs, &r)) {
     return;
   }
-  const bool holds = a.cmp == "==" ? l == r : a.cmp == "!=" ? l != r : a.cmp == "<" ? l < r
-                     : a.cmp == "<=" ? l <= r : a.cmp == ">" ? l > r : l >= r;
+  const bool holds = a.cmp == "=="   ? l == r
+                     : a.cmp == "!=" ? l != r
+                     : a.cmp == "<"  ? l < r
+                     : a.cmp == "<=" ? l <= r
+                     : a.cmp == ">"  ? l > r
+                                     : l >= r;
   if (!holds) {
     Error(DiagCode::kKernelAssert, s.loc,
           absl::StrCat(a.message, ": ", PrintSyntax(s.value), " is ", l, " ", a.cmp, " ", r));
@@ -269,22 +277,27 @@ Value KernelElaborator::EvalUnary(const Expr& e) {
   return Elementwise(minus ? Op::kNegate : Op::kNot, std::move(args), {}, e.loc);
 }
 
-Value KernelElaborator::FoldIntegers(const std::string& op, const Value& a, const Value& b, Loc loc) {
+Value KernelElaborator::FoldIntegers(const std::string& op, const Value& a, const Value& b,
+                                     Loc loc) {
   Value v;
   v.loc = loc;
   v.end = b.end;
   if (!DirectionOf(op).empty()) {
     const int64_t l = a.integer, r = b.integer;
     v.kind = Value::Kind::kBool;
-    v.integer = op == "==" ? l == r : op == "!=" ? l != r : op == "<" ? l < r
-                : op == "<=" ? l <= r : op == ">" ? l > r : l >= r;
+    v.integer = op == "=="   ? l == r
+                : op == "!=" ? l != r
+                : op == "<"  ? l < r
+                : op == "<=" ? l <= r
+                : op == ">"  ? l > r
+                             : l >= r;
     return v;
   }
   static constexpr std::pair<const char*, KernelExpr::Kind> kOps[] = {
-      {"+", KernelExpr::Kind::kAdd},     {"-", KernelExpr::Kind::kSub},
-      {"*", KernelExpr::Kind::kMul},     {"/", KernelExpr::Kind::kDiv},
-      {"%", KernelExpr::Kind::kMod},     {"cdiv", KernelExpr::Kind::kCdiv},
-      {"min", KernelExpr::Kind::kMin},   {"max", KernelExpr::Kind::kMax}};
+      {"+", KernelExpr::Kind::kAdd},   {"-", KernelExpr::Kind::kSub},
+      {"*", KernelExpr::Kind::kMul},   {"/", KernelExpr::Kind::kDiv},
+      {"%", KernelExpr::Kind::kMod},   {"cdiv", KernelExpr::Kind::kCdiv},
+      {"min", KernelExpr::Kind::kMin}, {"max", KernelExpr::Kind::kMax}};
   for (const auto& [text, kind] : kOps) {
     if (op != text) continue;
     v.kind = Value::Kind::kInteger;
@@ -292,7 +305,8 @@ Value KernelElaborator::FoldIntegers(const std::string& op, const Value& a, cons
     const auto result = kernel::EvaluateExpr(v.expr, {kernel_.params, {}, kernel_.grid});
     if (!result || (op == "/" && a.integer % b.integer != 0)) {
       Error(DiagCode::kKernelParam, loc,
-            absl::StrCat(a.integer, " ", op, " ", b.integer, result ? " does not divide" : " has no value"),
+            absl::StrCat(a.integer, " ", op, " ", b.integer,
+                         result ? " does not divide" : " has no value"),
             result ? "cdiv(a, b) rounds up; 1.0 / 64 is a fraction" : "");
       return {};
     }
@@ -319,8 +333,8 @@ Value KernelElaborator::FoldBinary(const std::string& op, const Value& a, const 
   v.loc = loc;
   v.end = b.end;
   const double x = number(a), y = number(b);
-  if (a.kind == Value::Kind::kBool || b.kind == Value::Kind::kBool ||
-      op.size() != 1 || absl::string_view("+-*/").find(op[0]) == absl::string_view::npos) {
+  if (a.kind == Value::Kind::kBool || b.kind == Value::Kind::kBool || op.size() != 1 ||
+      absl::string_view("+-*/").find(op[0]) == absl::string_view::npos) {
     Error(DiagCode::kKernelShape, loc, absl::StrCat("'", op, "' of constants"),
           "give one of them a type: f32(...)");
     return {};
@@ -363,7 +377,8 @@ bool KernelElaborator::OneRange(const Expr& range, int64_t size, int dimension, 
   int64_t limit = size;
   KernelExpr e;
   stride->stride = 1;
-  if (range.kind != Expr::Kind::kRange || range.text == ":+") {  // x[i] is x[i:+1] without the dimension
+  if (range.kind != Expr::Kind::kRange ||
+      range.text == ":+") {  // x[i] is x[i:+1] without the dimension
     const bool one = range.kind != Expr::Kind::kRange;
     slice->size = 1;
     if (!one && !Static(range.args[1], false, &e, &slice->size)) return false;

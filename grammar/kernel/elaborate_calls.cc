@@ -35,14 +35,12 @@ bool KernelElaborator::CheckCount(const Arguments& args, size_t least, size_t mo
                                   absl::string_view what, Loc loc) {
   const size_t n = args.positional.size();
   if (n >= least && n <= most) return true;
-  Error(DiagCode::kKernelShape, loc,
-        absl::StrCat(n, " arguments, expected ", what));
+  Error(DiagCode::kKernelShape, loc, absl::StrCat(n, " arguments, expected ", what));
   return false;
 }
 
 bool KernelElaborator::TypeArgument(const Expr& e, Type* type) {
-  const std::optional<Type> t =
-      e.kind == Expr::Kind::kName ? TypeFromName(e.text) : std::nullopt;
+  const std::optional<Type> t = e.kind == Expr::Kind::kName ? TypeFromName(e.text) : std::nullopt;
   if (!t || ClassOf(*t) == TypeClass::kOther) {
     Error(DiagCode::kKernelShape, e.loc,
           absl::StrCat("expected an element type such as bf16, found ", PrintSyntax(e)));
@@ -79,8 +77,9 @@ Type DefaultDotType(Type operand) {
 }  // namespace
 
 Value KernelElaborator::CallDot(const Arguments& args, Loc loc) {
-  static constexpr absl::string_view kNamed[] = {"lhs_contracting", "rhs_contracting", "lhs_batch",
-                                                 "rhs_batch", "type", "precision", "algorithm"};
+  static constexpr absl::string_view kNamed[] = {
+      "lhs_contracting", "rhs_contracting", "lhs_batch", "rhs_batch", "type",
+      "precision",       "algorithm"};
   if (!CheckNamed(args, kNamed, loc) || !CheckCount(args, 2, 2, "dot(lhs, rhs)", loc)) return {};
   Node n;
   n.op = Op::kDot;
@@ -197,7 +196,8 @@ Value KernelElaborator::CallBroadcast(const Arguments& args, Loc loc) {
 
 Value KernelElaborator::CallIota(const Arguments& args, Loc loc) {
   static constexpr absl::string_view kNamed[] = {"dim", "type"};
-  if (!CheckNamed(args, kNamed, loc) || !CheckCount(args, 1, 1, "iota([...], dim=0)", loc)) return {};
+  if (!CheckNamed(args, kNamed, loc) || !CheckCount(args, 1, 1, "iota([...], dim=0)", loc))
+    return {};
   Node n;
   n.op = Op::kIota;
   Type type = Type::kS32;
@@ -291,7 +291,8 @@ Value KernelElaborator::CallConcat(const Arguments& args, Loc loc) {
 
 // pad(x, value, [low:high, low:high:interior])
 Value KernelElaborator::CallPad(const Arguments& args, Loc loc) {
-  if (!CheckNamed(args, {}, loc) || !CheckCount(args, 3, 3, "pad(x, value, [low:high, ...])", loc)) {
+  if (!CheckNamed(args, {}, loc) ||
+      !CheckCount(args, 3, 3, "pad(x, value, [low:high, ...])", loc)) {
     return {};
   }
   Value v = Eval(*args.positional[0]);
@@ -311,7 +312,8 @@ Value KernelElaborator::CallPad(const Arguments& args, Loc loc) {
     const bool range = args.positional[2]->kind == Expr::Kind::kList &&
                        r.kind == Expr::Kind::kRange && r.text == ":";
     if (!range || r.args[0].kind == Expr::Kind::kEmpty || r.args[1].kind == Expr::Kind::kEmpty) {
-      Error(DiagCode::kKernelShape, r.loc, "padding of a dimension is low:high or low:high:interior");
+      Error(DiagCode::kKernelShape, r.loc,
+            "padding of a dimension is low:high or low:high:interior");
       return {};
     }
     if (!StaticInt(r.args[0], &p.low) || !StaticInt(r.args[1], &p.high)) return {};
@@ -383,7 +385,8 @@ bool KernelElaborator::AttrFromArgument(Op op, const std::string& name, const Ex
     case AttrForm::kWords: {
       std::vector<std::string> words;
       for (const Expr& e : value.args) words.push_back(e.text);
-      if (value.kind != Expr::Kind::kSet || !std::all_of(value.args.begin(), value.args.end(), word)) {
+      if (value.kind != Expr::Kind::kSet ||
+          !std::all_of(value.args.begin(), value.args.end(), word)) {
         break;
       }
       attr->value = std::move(words);
@@ -415,7 +418,8 @@ Value KernelElaborator::CallOp(Op op, const Arguments& args, Loc loc) {
   if (info.op_class == OpClass::kElementwise) {
     if (static_cast<int>(values.size()) != info.min_operands) {
       Error(DiagCode::kKernelShape, loc,
-            absl::StrCat(CallName(op), " takes ", info.min_operands, " arguments, not ", values.size()));
+            absl::StrCat(CallName(op), " takes ", info.min_operands, " arguments, not ",
+                         values.size()));
       return {};
     }
     return Elementwise(op, std::move(values), std::move(n.attrs), loc);
@@ -424,6 +428,7 @@ Value KernelElaborator::CallOp(Op op, const Arguments& args, Loc loc) {
     if (!AsNode(&values[i])) return {};
   }
   for (const Value& v : values) n.operands.push_back(v.node);
+  if (op == Op::kDynamicUpdateSlice && !values.empty()) n.shape = ShapeOf(values[0]);
   return EmitHlo(std::move(n), loc);
 }
 
@@ -439,7 +444,8 @@ Value KernelElaborator::EvalCall(const Expr& e) {
   const std::string& f = e.text;
   if (f == "num") {
     const Expr* axis = args.positional.size() == 1 ? args.positional[0] : nullptr;
-    const Symbol* s = axis != nullptr && axis->kind == Expr::Kind::kName ? Find(axis->text) : nullptr;
+    const Symbol* s =
+        axis != nullptr && axis->kind == Expr::Kind::kName ? Find(axis->text) : nullptr;
     if (s == nullptr || s->kind != Symbol::Kind::kAxis) {
       Error(DiagCode::kKernelName, e.loc, "num takes the name of a grid axis");
       return {};
@@ -467,7 +473,8 @@ Value KernelElaborator::EvalCall(const Expr& e) {
     }
     return CallReduce(reducer, args, e.loc);
   }
-  if ((f == "cdiv" || f == "min" || f == "max") && args.positional.size() == 2 && args.named.empty()) {
+  if ((f == "cdiv" || f == "min" || f == "max") && args.positional.size() == 2 &&
+      args.named.empty()) {
     Value a = Eval(*args.positional[0]);
     if (a) a.end = region_->nodes.size();
     Value b = Eval(*args.positional[1]);

@@ -79,8 +79,10 @@ bool ProgramElaborator::ShapeOf(const Array& syntax, Shape* shape) {
     absl::StrAppend(&text, d > 0 ? "," : "", syntax.dims[d].text);
   }
   absl::StrAppend(&text, "]", syntax.layout);
+  *shape = Shape();
   if (!ParseShapeText(text, shape) || !shape->IsArray()) {
-    Error(syntax.loc, absl::StrCat(text, " is not a shape"), "as HLO prints it: f32[16,64]{1,0:T(8,128)}");
+    Error(syntax.loc, absl::StrCat(text, " is not a shape"),
+          "as HLO prints it: f32[16,64]{1,0:T(8,128)}");
     return false;
   }
   if (syntax.layout.empty()) {
@@ -144,7 +146,8 @@ void ProgramElaborator::AddBuffer(const Item& item) {
   if (!ShapeOf(item.array, &b.shape)) return;
   b.bytes = RoundUp(DeviceBytes(b.shape));
   const auto number = [&](const std::string& text, int64_t* out) {
-    if (!text.empty() && !absl::SimpleAtoi(text, out)) Error(item.loc, absl::StrCat(text, " is too large"));
+    if (!text.empty() && !absl::SimpleAtoi(text, out))
+      Error(item.loc, absl::StrCat(text, " is too large"));
   };
   number(item.offset, &b.offset);
   number(item.bytes, &b.bytes);

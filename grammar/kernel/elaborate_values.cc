@@ -184,11 +184,28 @@ namespace {
 // Operations whose constants are fractions by nature: sqrt(64) is of f32.
 bool WantsFloat(Op op) {
   switch (op) {
-    case Op::kAbs: case Op::kSign: case Op::kNegate: case Op::kNot: case Op::kPopcnt:
-    case Op::kCountLeadingZeros: case Op::kAdd: case Op::kSubtract: case Op::kMultiply:
-    case Op::kDivide: case Op::kRemainder: case Op::kMaximum: case Op::kMinimum: case Op::kAnd:
-    case Op::kOr: case Op::kXor: case Op::kShiftLeft: case Op::kShiftRightArithmetic:
-    case Op::kShiftRightLogical: case Op::kCompare: case Op::kSelect: case Op::kClamp:
+    case Op::kAbs:
+    case Op::kSign:
+    case Op::kNegate:
+    case Op::kNot:
+    case Op::kPopcnt:
+    case Op::kCountLeadingZeros:
+    case Op::kAdd:
+    case Op::kSubtract:
+    case Op::kMultiply:
+    case Op::kDivide:
+    case Op::kRemainder:
+    case Op::kMaximum:
+    case Op::kMinimum:
+    case Op::kAnd:
+    case Op::kOr:
+    case Op::kXor:
+    case Op::kShiftLeft:
+    case Op::kShiftRightArithmetic:
+    case Op::kShiftRightLogical:
+    case Op::kCompare:
+    case Op::kSelect:
+    case Op::kClamp:
     case Op::kMulhi:
       return false;
     default:
@@ -247,7 +264,8 @@ Value KernelElaborator::Elementwise(Op op, std::vector<Value> args, std::vector<
       absl::StrAppend(&list, list.empty() ? "" : " and ", ToString(s, false));
     }
     Error(DiagCode::kKernelShape, loc,
-          absl::StrCat("operands of ", std::string(OpName(op)), " do not stretch to one shape: ", list),
+          absl::StrCat("operands of ", std::string(OpName(op)),
+                       " do not stretch to one shape: ", list),
           "shapes align at the last dimension; broadcast(x, [...], dims={0}) aligns otherwise");
     return {};
   }

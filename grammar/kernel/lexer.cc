@@ -14,10 +14,9 @@ namespace {
 bool IsNameChar(char c) { return absl::ascii_isalnum(c) || c == '_'; }
 
 // Longest first.
-constexpr absl::string_view kPuncts[] = {"..", "->", "==", "!=", "<=", ">=", "+=", "-=", "*=",
-                                         "/=", "{",  "}",  "[",  "]",  "(",  ")",  ",",  ";",
-                                         ":",  "=",  "<",  ">",  "+",  "-",  "*",  "/",  "%",
-                                         "&",  "|",  "^",  "!"};
+constexpr absl::string_view kPuncts[] = {
+    "..", "->", "==", "!=", "<=", ">=", "+=", "-=", "*=", "/=", "{", "}", "[", "]", "(", ")",
+    ",",  ";",  ":",  "=",  "<",  ">",  "+",  "-",  "*",  "/",  "%", "&", "|", "^", "!"};
 
 class Lexer {
  public:
@@ -162,10 +161,9 @@ bool IsName(absl::string_view text) {
 }
 
 bool IsReserved(absl::string_view text) {
-  static constexpr absl::string_view kWords[] = {"kernel", "program", "param", "grid",   "in",
-                                                 "out",    "scratch", "when",  "else",   "for",
-                                                 "assert", "inf",     "nan",   "true",   "false",
-                                                 "num",    "squeeze"};
+  static constexpr absl::string_view kWords[] = {
+      "kernel", "program", "param", "grid", "in",   "out",   "scratch", "when",   "else",
+      "for",    "assert",  "inf",   "nan",  "true", "false", "num",     "squeeze"};
   return std::find(std::begin(kWords), std::end(kWords), text) != std::end(kWords);
 }
 

@@ -1,6 +1,7 @@
 // Tokens of .tk files (kernel.ebnf): names, numbers, strings and punctuation, each with its place.
 //
-//   "w^T[0:+8] # rows"  ->  name w, punct ^T, punct [, integer 0, punct :, punct +, integer 8, punct ]
+//   "w^T[0:+8] # rows"  ->  name w, punct ^T, punct [, integer 0, punct :, punct +, integer 8,
+//   punct ]
 #pragma once
 
 #include <string>
@@ -14,7 +15,7 @@ namespace tpuc::kernel_text {
 struct Token {
   enum class Kind : uint8_t { kName, kInteger, kNumber, kString, kPunct, kEnd };
   Kind kind = Kind::kEnd;
-  std::string text;  // strings without quotes and backslashes
+  std::string text;            // strings without quotes and backslashes
   size_t offset = 0, end = 0;  // bytes of the source
   Loc loc;
 };

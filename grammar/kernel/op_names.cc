@@ -14,18 +14,12 @@ struct Alias {
 };
 // The first of an operation is printed.
 constexpr Alias kAliases[] = {
-    {"exp", Op::kExponential},
-    {"expm1", Op::kExponentialMinusOne},
-    {"log1p", Op::kLogPlusOne},
-    {"sin", Op::kSine},
-    {"cos", Op::kCosine},
-    {"max", Op::kMaximum},
-    {"min", Op::kMinimum},
-    {"pow", Op::kPower},
-    {"concat", Op::kConcatenate},
-    {"round", Op::kRoundNearestEven},
-    {"sigmoid", Op::kLogistic},
-    {"where", Op::kSelect},
+    {"exp", Op::kExponential},    {"expm1", Op::kExponentialMinusOne},
+    {"log1p", Op::kLogPlusOne},   {"sin", Op::kSine},
+    {"cos", Op::kCosine},         {"max", Op::kMaximum},
+    {"min", Op::kMinimum},        {"pow", Op::kPower},
+    {"concat", Op::kConcatenate}, {"round", Op::kRoundNearestEven},
+    {"sigmoid", Op::kLogistic},   {"where", Op::kSelect},
 };
 
 struct Infix {

@@ -33,9 +33,9 @@ void ReportUnusedSets(const File& file, ElaborateContext* context) {
 
 }  // namespace
 
-std::unique_ptr<kernel::Program> ParseKernels(
-    std::shared_ptr<const Source> source,
-    absl::Span<const std::pair<std::string, int64_t>> set, DiagSink* diags) {
+std::unique_ptr<kernel::Program> ParseKernels(std::shared_ptr<const Source> source,
+                                              absl::Span<const std::pair<std::string, int64_t>> set,
+                                              DiagSink* diags) {
   const std::unique_ptr<File> file = kernel_text::ParseSyntax(source, diags);
   if (file == nullptr) return nullptr;
   ElaborateContext context{source, set, std::vector<bool>(set.size()), diags};

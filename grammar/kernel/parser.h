@@ -1,7 +1,7 @@
-// Parser of .tk files (kernel.ebnf): kernels and an optional program that calls them in order. A file
-// with one kernel and no program is run alone: the program is implied, with every `in` and `out` in
-// HBM. Shapes of values are inferred; parameters are replaced by their values, and kept by name where
-// they are printed again.
+// Parser of .tk files (kernel.ebnf): kernels and an optional program that calls them in order. A
+// file with one kernel and no program is run alone: the program is implied, with every `in` and
+// `out` in HBM. Shapes of values are inferred; parameters are replaced by their values, and kept by
+// name where they are printed again.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@
 
 namespace tpuc {
 
-// `set` overrides parameters by name ("bm", 64), or of one kernel only ("matmul.bm", 64); a name that
-// no kernel has is an error. Null on error.
-std::unique_ptr<kernel::Program> ParseKernels(
-    std::shared_ptr<const Source> source,
-    absl::Span<const std::pair<std::string, int64_t>> set, DiagSink* diags);
+// `set` overrides parameters by name ("bm", 64), or of one kernel only ("matmul.bm", 64); a name
+// that no kernel has is an error. Null on error.
+std::unique_ptr<kernel::Program> ParseKernels(std::shared_ptr<const Source> source,
+                                              absl::Span<const std::pair<std::string, int64_t>> set,
+                                              DiagSink* diags);
 
 }  // namespace tpuc

@@ -29,7 +29,8 @@ Array ArraySyntax(const Shape& shape, int64_t usual_space) {
   Array a;
   a.type = std::string(TypeName(shape.type));
   for (int64_t d : shape.dims) a.dims.push_back(kernel_text::IntegerSyntax(d));
-  if (shape.layout && !(*shape.layout == kernel::DeviceLayout(shape.type, shape.rank(), usual_space))) {
+  if (shape.layout &&
+      !(*shape.layout == kernel::DeviceLayout(shape.type, shape.rank(), usual_space))) {
     a.layout = ToString(*shape.layout);
   }
   return a;
@@ -46,13 +47,14 @@ Operand OperandSyntax(const kernel::Ref& ref, const kernel::Kernel& k) {
     o.array.dims[d] = kernel_text::StaticSyntax(ref.dim_exprs[d], k);
   }
   if (scratch) return o;
-  const bool squeezed = std::find(ref.squeezed.begin(), ref.squeezed.end(), true) != ref.squeezed.end();
+  const bool squeezed =
+      std::find(ref.squeezed.begin(), ref.squeezed.end(), true) != ref.squeezed.end();
   const bool moved = std::any_of(ref.index.begin(), ref.index.end(), [](const kernel::Expr& e) {
     return e.kind != kernel::Expr::Kind::kConst || e.value != 0;
   });
-  o.has_block = squeezed || moved || !SameExprs(ref.block_exprs, ref.dim_exprs) ||
-                !std::equal(ref.block.begin(), ref.block.end(), ref.shape.dims.begin(),
-                            ref.shape.dims.end());
+  o.has_block =
+      squeezed || moved || !SameExprs(ref.block_exprs, ref.dim_exprs) ||
+      !std::equal(ref.block.begin(), ref.block.end(), ref.shape.dims.begin(), ref.shape.dims.end());
   o.has_at = moved;
   for (size_t d = 0; d < rank && o.has_block; ++d) {
     if (d < ref.squeezed.size() && ref.squeezed[d]) {

@@ -1,5 +1,5 @@
-// Printer of kernel programs: the canonical .tk text, which parses back to the same program. Where a
-// value came from (HLO instruction, source line) is printed as a comment.
+// Printer of kernel programs: the canonical .tk text, which parses back to the same program. Where
+// a value came from (HLO instruction, source line) is printed as a comment.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
-// Syntax trees of .tk files: what kernel.ebnf says and nothing more. The parser makes them from text,
-// elaboration turns them into kernel::Program (names, shapes, types), the printer makes them from
-// a Program and prints them.
+// Syntax trees of .tk files: what kernel.ebnf says and nothing more. The parser makes them from
+// text, elaboration turns them into kernel::Program (names, shapes, types), the printer makes them
+// from a Program and prints them.
 #pragma once
 
 #include <cstdint>
@@ -49,13 +49,13 @@ struct Array {
 struct Statement {
   enum class Kind : uint8_t { kAssign, kStore, kWhen, kFor, kAssert };
   Kind kind = Kind::kAssign;
-  std::string name;               // kAssign, kFor
-  std::string op = "=";           // kStore: = += -= *= /=
-  Expr target;                    // kStore: kIndex of a name
-  Expr value, limit;              // kFor: value .. limit; kWhen, kAssert: the condition
-  std::string message;            // kAssert
+  std::string name;      // kAssign, kFor
+  std::string op = "=";  // kStore: = += -= *= /=
+  Expr target;           // kStore: kIndex of a name
+  Expr value, limit;     // kFor: value .. limit; kWhen, kAssert: the condition
+  std::string message;   // kAssert
   std::vector<std::vector<Statement>> blocks;  // kWhen: 1 or 2, kFor: 1
-  std::string comment;            // printed behind it
+  std::string comment;                         // printed behind it
   Loc loc;
 };
 
@@ -97,22 +97,22 @@ struct LiteralText {
   enum class Kind : uint8_t { kNone, kScalar, kSplat, kElided, kRows };
   Kind kind = Kind::kNone;
   std::vector<std::string> values;  // signed words: "-1.5", "inf"
-  std::string shape;                // nesting of rows as braces: "{{}{}}", to check against the array
+  std::string shape;  // nesting of rows as braces: "{{}{}}", to check against the array
 };
 
 struct Item {
   enum class Kind : uint8_t { kBuffer, kInput, kOutput, kCopyStart, kCopyDone, kCall };
   Kind kind = Kind::kBuffer;
-  std::string name;               // of the buffer, port, copy; kCall: of the kernel
+  std::string name;  // of the buffer, port, copy; kCall: of the kernel
   bool has_array = false;
   Array array;
   std::string offset, bytes, from, to;  // integers or ""
   LiteralText literal;
-  std::string in;                 // port: its buffer
-  bool none = false;              // port without a buffer
-  std::vector<std::string> operands;    // kCopyStart: source, destination; kCopyDone: the copy; kCall
+  std::string in;                     // port: its buffer
+  bool none = false;                  // port without a buffer
+  std::vector<std::string> operands;  // kCopyStart: source, destination; kCopyDone: the copy; kCall
   bool cross_program = false;
-  std::string as;                 // kCall: its own name
+  std::string as;  // kCall: its own name
   Loc loc;
 };
 

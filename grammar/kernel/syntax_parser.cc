@@ -16,7 +16,10 @@ constexpr int kMaxNesting = 100;  // of blocks, parentheses and brackets
 class Parser {
  public:
   Parser(std::shared_ptr<const Source> source, DiagSink* diags)
-      : source_(source), diags_(diags), tokens_(Tokenize(source, diags)) {}
+      : source_(source),
+        diags_(diags),
+        errors_before_(diags->errors()),
+        tokens_(Tokenize(source, diags)) {}
 
   std::unique_ptr<File> ParseFile();
 
@@ -129,6 +132,7 @@ class Parser {
 
   std::shared_ptr<const Source> source_;
   DiagSink* diags_;
+  int errors_before_;
   std::vector<Token> tokens_;
   size_t at_ = 0;
   int depth_ = 0;
@@ -156,12 +160,9 @@ struct Level {
 };
 const std::vector<Level>& Levels() {
   static const auto* levels = new std::vector<Level>{
-      {{"|"}, true},
-      {{"^"}, true},
-      {{"&"}, true},
-      {{"==", "!=", "<", "<=", ">", ">="}, false},
-      {{"+", "-"}, true},
-      {{"*", "/", "%"}, true},
+      {{"|"}, true},      {{"^"}, true},
+      {{"&"}, true},      {{"==", "!=", "<", "<=", ">", ">="}, false},
+      {{"+", "-"}, true}, {{"*", "/", "%"}, true},
   };
   return *levels;
 }
@@ -518,8 +519,8 @@ void Parser::KernelDecl(File* file) {
 std::string Parser::Scalar() {
   const absl::string_view sign = Take("-") ? "-" : "";
   const Token& t = Peek();
-  const bool word = t.kind == Kind::kName && (t.text == "inf" || t.text == "nan" ||
-                                              t.text == "true" || t.text == "false");
+  const bool word = t.kind == Kind::kName &&
+                    (t.text == "inf" || t.text == "nan" || t.text == "true" || t.text == "false");
   if (t.kind != Kind::kInteger && t.kind != Kind::kNumber && !word) {
     Fail(absl::StrCat("expected a number, found ", Found()));
     return "";
@@ -613,7 +614,8 @@ void Parser::ParseItem(Program* p) {
     Expect(")");
     if (!failed_ && Take("as")) item.as = Id("the call's name");
   } else {
-    Fail(absl::StrCat("expected buffer, input, output, copy_start, copy_done or call, found ", Found()));
+    Fail(absl::StrCat("expected buffer, input, output, copy_start, copy_done or call, found ",
+                      Found()));
   }
   Expect(";");
   if (!failed_) p->items.push_back(std::move(item));
@@ -635,7 +637,6 @@ void Parser::ProgramDecl(File* file) {
 
 std::unique_ptr<File> Parser::ParseFile() {
   auto file = std::make_unique<File>();
-  const int before = diags_->errors();
   while (Peek().kind != Kind::kEnd) {
     if (Is("kernel")) {
       KernelDecl(file.get());
@@ -650,7 +651,7 @@ std::unique_ptr<File> Parser::ParseFile() {
       while (Peek().kind != Kind::kEnd && !Is("kernel") && !Is("program")) Next();
     }
   }
-  if (any_failed_ || diags_->errors() > before) return nullptr;
+  if (any_failed_ || diags_->errors() > errors_before_) return nullptr;
   return file;
 }
 

@@ -36,8 +36,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   auto program = tpuc::ParseKernels(source, {}, &diags);
   if (program != nullptr) {
     const std::string text = tpuc::PrintKernels(*program);
-    auto again = tpuc::ParseKernels(
-        std::make_shared<tpuc::Source>(tpuc::Source{"again", text}), {}, &diags);
+    auto again =
+        tpuc::ParseKernels(std::make_shared<tpuc::Source>(tpuc::Source{"again", text}), {}, &diags);
     if (!again || tpuc::PrintKernels(*again) != text) std::abort();
     tpuc::Chip chip;
     chip.hbm_bytes = int64_t{1} << 34;

@@ -26,10 +26,11 @@ std::string With(const std::string& statements) {
 }
 
 TEST(KernelParser, ExactMessage) {
-  EXPECT_EQ(KernelErrors("kernel k {\n  in x: f32[8,128];\n  out o: f32[8,128];\n  o[:] = x[:] + z;\n}"),
-            "t.tk:4:17: error: unknown name z [E0501]\n"
-            "  o[:] = x[:] + z;\n"
-            "                ^\n");
+  EXPECT_EQ(
+      KernelErrors("kernel k {\n  in x: f32[8,128];\n  out o: f32[8,128];\n  o[:] = x[:] + z;\n}"),
+      "t.tk:4:17: error: unknown name z [E0501]\n"
+      "    o[:] = x[:] + z;\n"
+      "                  ^\n");
 }
 
 TEST(KernelParser, Syntax) {
@@ -85,8 +86,10 @@ TEST(KernelParser, Parameters) {
   EXPECT_HAS(KernelErrors("kernel k { param A = 9, B = A / 4; }"), "cdiv(A, 4) rounds up");
   EXPECT_HAS(KernelErrors("kernel k { param A = 1 / 0; }"), "has no value");
   EXPECT_HAS(KernelErrors("kernel k { param A = 99999999999999999999; }"), "too large");
-  EXPECT_HAS(KernelErrors("kernel k { param A = 4; in x: f32[A - 5]; }"), "dimension -1 is negative");
-  const std::string a = "kernel k { param A = 4; assert A <= 3 \"A is small\"; out o: f32[8]; o[:] = 0; }";
+  EXPECT_HAS(KernelErrors("kernel k { param A = 4; in x: f32[A - 5]; }"),
+             "dimension -1 is negative");
+  const std::string a =
+      "kernel k { param A = 4; assert A <= 3 \"A is small\"; out o: f32[8]; o[:] = 0; }";
   EXPECT_HAS(KernelErrors(a), "E0507");
   EXPECT_HAS(KernelErrors(a), "A is small: A <= 3 is 4 <= 3");
   EXPECT_EQ(KernelErrors(a, {{"A", 3}}), "");
@@ -108,7 +111,8 @@ TEST(KernelParser, ShapesAndTypes) {
   EXPECT_HAS(KernelErrors(With("a = x + 1;")), "load it: x[:]");
   EXPECT_HAS(KernelErrors(With("a = sort(x[:]);")), "sort has no form in kernels");
   EXPECT_HAS(KernelErrors("kernel k { in x: f99[8]; }"), "f99 is not an element type");
-  EXPECT_HAS(KernelErrors("kernel k { in x: f32[8,8]{0:T(8,128)}; }"), "is not a layout of f32[8,8]");
+  EXPECT_HAS(KernelErrors("kernel k { in x: f32[8,8]{0:T(8,128)}; }"),
+             "is not a layout of f32[8,8]");
 }
 
 TEST(KernelParser, Slices) {
@@ -122,7 +126,8 @@ TEST(KernelParser, Slices) {
 
 TEST(KernelParser, Blocks) {
   EXPECT_HAS(KernelErrors("kernel k { in x: f32[8,128] block [8] at (0, 0); }"), "E2002");
-  EXPECT_HAS(KernelErrors("kernel k { in x: f32[8] block [0] at (0); }"), "block dimension 0 of x is 0");
+  EXPECT_HAS(KernelErrors("kernel k { in x: f32[8] block [0] at (0); }"),
+             "block dimension 0 of x is 0");
   EXPECT_HAS(KernelErrors("kernel k { in x: f32[8] buffers 3; }"), "buffers 3 of x: 1 or 2");
   EXPECT_HAS(KernelErrors("kernel k { out o: f32[8] alias x; }"), "an output may alias an input");
   EXPECT_HAS(KernelErrors("kernel k { in x: f32[8] at (j); }"), "unknown name j");
@@ -135,14 +140,17 @@ TEST(KernelParser, Programs) {
   EXPECT_HAS(KernelErrors(""), "0 kernels and no program");
   EXPECT_HAS(KernelErrors(kernel + "program p { } program q { }"), "more than one program");
   EXPECT_HAS(KernelErrors(kernel + "program p { call kk(); }"), "no kernel is called kk");
-  EXPECT_HAS(KernelErrors(kernel + "program p { buffer b: f32[8,128]; call k(b); }"), "it has 2 operands");
+  EXPECT_HAS(KernelErrors(kernel + "program p { buffer b: f32[8,128]; call k(b); }"),
+             "it has 2 operands");
   EXPECT_HAS(KernelErrors(kernel + "program p { buffer b: f32[8,128]; call k(b, bb); }"),
              "no buffer is called bb");
-  EXPECT_HAS(KernelErrors(kernel + "program p { copy_done d: s; }"), "copy s is not started before");
+  EXPECT_HAS(KernelErrors(kernel + "program p { copy_done d: s; }"),
+             "copy s is not started before");
   EXPECT_HAS(KernelErrors(kernel + "program p { buffer b: f32[2,2] = {{1, 2}, {3}}; }"), "E0508");
   EXPECT_HAS(KernelErrors(kernel + "program p { buffer b: s8[2] = {1, 200}; }"),
              "200 is not a value of type s8");
-  EXPECT_HAS(KernelErrors(kernel + "program p { buffer b: f32[999999999999] = splat 0; }"), "at most");
+  EXPECT_HAS(KernelErrors(kernel + "program p { buffer b: f32[999999999999] = splat 0; }"),
+             "at most");
   EXPECT_HAS(KernelErrors(kernel + "program p { input z; }"), "no buffer is called z");
 }
 
@@ -177,9 +185,11 @@ TEST(KernelParser, DotForms) {
 }
 
 TEST(KernelParser, SetReplacesDefaults) {
-  auto p = Kernels("kernel k { param M = 64, b = 16; grid i: cdiv(M, b); in x: f32[M,128] block [b, 128] at (i, 0); "
-                   "out o: f32[M,128] block [b, 128] at (i, 0); o[:] = x[:]; }",
-                   {{"b", 24}});
+  auto p = Kernels(
+      "kernel k { param M = 64, b = 16; grid i: cdiv(M, b); in x: f32[M,128] block [b, 128] at (i, "
+      "0); "
+      "out o: f32[M,128] block [b, 128] at (i, 0); o[:] = x[:]; }",
+      {{"b", 24}});
   EXPECT_EQ(p->kernels[0].GridSteps(), 3);
   EXPECT_EQ(p->kernels[0].refs[0].block[0], 24);
   EXPECT_EQ(p->inputs[0].shape.dims[0], 64);

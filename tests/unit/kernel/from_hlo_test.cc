@@ -45,7 +45,8 @@ std::string FromHloErrors(const std::string& text, const Chip& chip = BigChip())
 std::vector<Literal> InputsOf(const Module& m) {
   std::vector<Literal> inputs;
   for (const Instruction* p : m.entry->Parameters()) {
-    inputs.push_back(GenerateInput(Shape::Array(p->shape.type, p->shape.dims), p->parameter_number, 0));
+    inputs.push_back(
+        GenerateInput(Shape::Array(p->shape.type, p->shape.dims), p->parameter_number, 0));
   }
   return inputs;
 }
@@ -205,8 +206,25 @@ TEST(FromHlo, MiniAttentionPrints) {
 }
 
 TEST(FromHlo, RowBlocksMayBeEdited) {
+  // Rows of the left side; the weights are whole at every step. 100 rows: the last block is cut off.
+  auto rows = Hlo(R"(HloModule m
+%f {
+  %x = f32[100,64] parameter(0)
+  %w = f32[64,32] parameter(1)
+  %n = f32[100,64] exponential(%x)
+  %d = f32[100,32] dot(%n, %w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  %t = f32[32,100] transpose(%d), dimensions={1,0}
+  %u = f32[100,32] transpose(%t), dimensions={1,0}
+  ROOT %r = (f32[100,32], f32[100,64]) tuple(%u, %n)
+}
+ENTRY %main {
+  %x = f32[100,64] parameter(0)
+  %w = f32[64,32] parameter(1)
+  ROOT %r = (f32[100,32], f32[100,64]) fusion(%x, %w), kind=kOutput, calls=%f
+}
+)");
+  for (int64_t b0 : {8, 24, 104}) ExpectSameValues(*rows, {{"b0", b0}}, 1e-6);
   auto m = Hlo(kMini);
-  ExpectSameValues(*m, {{"fusion.b0", 8}}, 1e-6);
   // f32[16] cannot be cut into eights: the verifier says what can be done.
   auto p = FromHlo(*m);
   DiagSink diags;
@@ -247,12 +265,14 @@ TEST(FromHlo, ReduceInitialValues) {
     %x = f32[8,128] parameter(0)
     %i = f32[] constant(2.5)
     ROOT %r = f32[8] reduce(%x, %i), dimensions={1}, to_apply=%add
-  )", kAdd)));
+  )",
+                              kAdd)));
   ExpectSameValues(*Hlo(Entry(R"(
     %x = f32[8,128] parameter(0)
     %i = f32[] parameter(1)
     ROOT %r = f32[] reduce(%x, %i), dimensions={0,1}, to_apply=%add
-  )", kAdd)));
+  )",
+                              kAdd)));
 }
 
 TEST(FromHlo, OperationsOfManyKinds) {
@@ -313,17 +333,23 @@ TEST(FromHlo, ZeroSizedValuesHaveNoBuffer) {
 }
 
 TEST(FromHlo, UnsupportedOperationsAreNamed) {
-  const std::string sort = FromHloErrors(Entry(R"(
+  const std::string sort =
+      FromHloErrors(Entry(R"(
     %x = f32[128] parameter(0)
     ROOT %s = f32[128] sort(%x), dimensions={0}, to_apply=%lt
-  )", "%lt { %a = f32[] parameter(0) %b = f32[] parameter(1) ROOT %c = pred[] compare(%a, %b), direction=LT }\n"));
+  )",
+                          "%lt { %a = f32[] parameter(0) %b = f32[] parameter(1) ROOT %c = pred[] "
+                          "compare(%a, %b), direction=LT }\n"));
   EXPECT_NE(sort.find("[E1200]"), std::string::npos) << sort;
   EXPECT_NE(sort.find("sort is not supported in kernels yet"), std::string::npos) << sort;
-  const std::string reduce = FromHloErrors(Entry(R"(
+  const std::string reduce =
+      FromHloErrors(Entry(R"(
     %x = f32[8,128] parameter(0)
     %i = f32[] constant(0)
     ROOT %r = f32[8] reduce(%x, %i), dimensions={1}, to_apply=%sub
-  )", "%sub { %a = f32[] parameter(0) %b = f32[] parameter(1) ROOT %s = f32[] subtract(%a, %b) }\n"));
+  )",
+                          "%sub { %a = f32[] parameter(0) %b = f32[] parameter(1) ROOT %s = f32[] "
+                          "subtract(%a, %b) }\n"));
   EXPECT_NE(reduce.find("reduce by the computation sub"), std::string::npos) << reduce;
 }
 

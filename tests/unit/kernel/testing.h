@@ -60,7 +60,8 @@ inline std::vector<float> Floats(const Literal& l) {
 
 // Largest difference over the largest finite value; infinite where NaNs or infinities differ.
 inline double RelativeError(const Literal& got, const Literal& want) {
-  if (got.shape().dims != want.shape().dims || got.shape().type != want.shape().type) return HUGE_VAL;
+  if (got.shape().dims != want.shape().dims || got.shape().type != want.shape().type)
+    return HUGE_VAL;
   const Type type = want.shape().type;
   double scale = 1e-30, worst = 0;
   for (int64_t i = 0; i < want.size(); ++i) {

@@ -65,8 +65,8 @@ TEST(Verifier, BlockShapes) {
 
 TEST(Verifier, OneDimensionalBlocks) {
   const auto with = [](int64_t size, int64_t block) {
-    return VerifyText(absl::StrCat("kernel k { grid i: ", (size + block - 1) / block, "; in x: bf16[",
-                                   size, "] block [", block,
+    return VerifyText(absl::StrCat("kernel k { grid i: ", (size + block - 1) / block,
+                                   "; in x: bf16[", size, "] block [", block,
                                    "] at (i); out o: f32[8,128]; o[:] = 0; }"));
   };
   EXPECT_EQ(with(16, 16), "");
@@ -107,8 +107,10 @@ TEST(Verifier, LargeGridsAreCheckedAtTheirCorners) {
 }
 
 TEST(Verifier, OutputsWrittenOnceInOneRun) {
-  EXPECT_HAS(VerifyText("kernel k { in x: f32[8,128]; out o: f32[8,128]; scratch s: f32[8,128]; s[:] = x[:]; }"),
-             "E0505");
+  EXPECT_HAS(
+      VerifyText(
+          "kernel k { in x: f32[8,128]; out o: f32[8,128]; scratch s: f32[8,128]; s[:] = x[:]; }"),
+      "E0505");
   const std::string partly = VerifyText(R"(kernel k {
     grid i: 3;
     out o: f32[32,128] block [8, 128] at (i, 0);
@@ -131,7 +133,8 @@ TEST(Verifier, DynamicStartsMustBeSeenToBeAligned) {
       grid i: 4;
       in x: f32[32,512];
       out o: f32[8,128];
-      o[:] = )", start, "; }"));
+      o[:] = )",
+                                   start, "; }"));
   };
   EXPECT_EQ(with("x[i * B :+ 8, 0:128]"), "");
   EXPECT_EQ(with("x[0:8, i * 128 :+ 128]"), "");
