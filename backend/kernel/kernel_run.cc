@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "backend/kernel/expr.h"
 #include "backend/kernel/scalar.h"
-#include "src/eval/native.h"
+#include "src/ir/native.h"
 #include "src/eval/strided.h"
 
 namespace tpuc::kernel {

@@ -7,7 +7,7 @@
 #include <limits>
 #include <utility>
 
-#include "src/eval/native.h"
+#include "src/ir/native.h"
 
 namespace tpuc::kernel {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "src/eval/native.h"
+#include "src/ir/native.h"
 
 namespace tpuc::kernel {
 namespace {

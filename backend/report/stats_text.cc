@@ -41,19 +41,28 @@ std::string BoundBy(const KernelRun& r) {
     int64_t cycles;
   };
   Cause causes[] = {{"waits for DMA", r.stalls.dma},
-                    {"operand latency", r.stalls.operand},
+                    {"operands", r.stalls.operand},
                     {"busy units", r.stalls.unit},
-                    {"full queues", r.stalls.queue},
+                    {"unit results", r.stalls.queue},
                     {"issue", r.cycles - r.stalls.total()}};
   const Cause* top = std::max_element(std::begin(causes), std::end(causes),
                                       [](auto& a, auto& b) { return a.cycles < b.cycles; });
   return absl::StrFormat("%s %d%%", top->name, 100 * top->cycles / r.cycles);
 }
 
+// The operations that compute something; all of them where none does.
+std::string Computing(const std::vector<std::string>& ops) {
+  std::vector<std::string> some;
+  for (const std::string& op : ops) {
+    if (op != "broadcast" && op != "constant" && op != "iota") some.push_back(op);
+  }
+  return absl::StrJoin(some.empty() ? ops : some, " ");
+}
+
 void AppendKernels(const isa::Program& p, const RunStats* run, size_t width, std::string* out) {
-  size_t fixed = 6 + 7 + 9 + 8 + 10 + 22, name = 26, ops = width - fixed - name;
+  size_t fixed = 5 + 6 + 8 + 7 + 9 + 2 + 17, name = 23, ops = width - fixed - name;
   absl::StrAppend(out, Cell("kernel", name), Cell("operations", ops),
-                  absl::StrFormat("%6s%7s%9s%8s%10s  %s\n", "calls", "steps", "bundles", "spills",
+                  absl::StrFormat("%5s%6s%8s%7s%9s  %s\n", "calls", "steps", "bundles", "spills",
                                   run ? "cycles" : "schedule", run ? "bound by" : ""));
   std::vector<int64_t> calls = StaticCalls(p);
   for (size_t k = 0; k < p.kernels.size(); ++k) {
@@ -64,8 +73,8 @@ void AppendKernels(const isa::Program& p, const RunStats* run, size_t width, std
     const isa::Function& f = p.kernels[k];
     const KernelRun* r = run && k < run->kernels.size() ? &run->kernels[k] : nullptr;
     absl::StrAppend(
-        out, Cell(f.name, name - 1), " ", Cell(absl::StrJoin(f.info.ops, " "), ops - 1), " ",
-        absl::StrFormat("%6d%7d%9d%8d%10s  %s\n", r ? r->calls : calls[k], f.info.grid_steps,
+        out, Cell(f.name, name - 1), " ", Cell(Computing(f.info.ops), ops - 1), " ",
+        absl::StrFormat("%5d%6d%8d%7d%9s  %s\n", r ? r->calls : calls[k], f.info.grid_steps,
                         f.bundles.size(), f.info.spills,
                         Count(r ? r->cycles : f.info.schedule_cycles), r ? BoundBy(*r) : ""));
   }

@@ -382,6 +382,8 @@ void Reader::NameInlineComputations() {
 void Reader::Recover(const char* failed) {
   const char* text = source_->text.data();
   const char* end = text + source_->text.size();
+  // Text nested too deeply has no next instruction worth looking for.
+  if (diags_->diags().back().code == DiagCode::kTooDeep) return lexer_.SkipTo(end);
   auto blank = [&](const char* q) {
     while (q < end && (*q == ' ' || *q == '\t')) ++q;
     return q;

@@ -14,7 +14,7 @@
 #include "backend/kernel/expr.h"
 #include "grammar/kernel/lexer.h"
 #include "grammar/kernel/op_names.h"
-#include "src/eval/native.h"
+#include "src/ir/native.h"
 #include "src/ir/op_table.h"
 
 namespace tpuc::kernel_text {

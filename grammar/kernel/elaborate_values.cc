@@ -11,7 +11,7 @@
 #include "backend/kernel/node_shape.h"
 #include "backend/kernel/scalar.h"
 #include "grammar/kernel/elaborate.h"
-#include "src/eval/native.h"
+#include "src/ir/native.h"
 #include "src/ir/op_table.h"
 
 namespace tpuc::kernel_text {

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "src/eval/native.h"
+#include "src/ir/native.h"
 
 namespace tpuc::simplify {
 

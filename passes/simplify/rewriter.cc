@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "passes/simplify/match.h"
-#include "src/eval/native.h"
+#include "src/ir/native.h"
 
 namespace tpuc::simplify {
 

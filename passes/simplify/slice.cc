@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "passes/simplify/match.h"
-#include "src/eval/native.h"
+#include "src/ir/native.h"
 
 namespace tpuc::simplify {
 namespace {

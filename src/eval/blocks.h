@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "src/eval/native.h"
+#include "src/ir/native.h"
 #include "src/ir/literal.h"
 
 namespace tpuc {

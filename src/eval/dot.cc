@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/eval/attrs.h"
 #include "src/eval/gemm.h"
-#include "src/eval/native.h"
+#include "src/ir/native.h"
 #include "src/eval/strided.h"
 #include "src/num/convert.h"
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "src/eval/native.h"
+#include "src/ir/native.h"
 
 namespace tpuc {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "src/eval/elementwise.h"
 #include "src/eval/move.h"
-#include "src/eval/native.h"
+#include "src/ir/native.h"
 #include "src/eval/reduce.h"
 
 namespace tpuc {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "src/eval/native.h"
+#include "src/ir/native.h"
 #include "src/ir/shape.h"
 
 namespace tpuc {

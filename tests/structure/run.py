@@ -104,8 +104,12 @@ def check_files(sources):
         check(stem not in ('util', 'utils', 'helper', 'helpers', 'common', 'misc'), path, 'says nothing by its name')
         if path.endswith('.h'):
             check(text.startswith('//'), path, 'has no comment at its head')
-            check('#pragma once' in text, path, 'has no #pragma once')
+            check('#pragma once' in text or path.endswith('-inl.h'), path, 'has no #pragma once')  # -inl.h: once a SIMD target
         check('absl/log' not in text and '#include <format>' not in text, path, 'includes what Debian 12 lacks')
+
+# Opcodes that are read, kept and printed; what they compute is not known yet.
+ONLY_TEXT = {'dynamic-reshape', 'dynamic-slice', 'dynamic-update-slice', 'ragged-dot', 'scaled-dot', 'scan', 'rng-bit-generator',
+             'ragged-all-to-all', 'collective-permute', 'collective-broadcast', 'async-start', 'async-update', 'async-done'}
 
 def rows(path, macro):
     text = re.sub(r'^\s*//.*$', '', read(path), flags=re.M)
@@ -130,7 +134,7 @@ def check_tables(files, sources):
     if 'shape_inference' in infer:
         for name, text in rows('src/ir/hlo_ops.def', 'HLO_OP'):
             known = re.search(rf'\bOp::{name}\b', infer + evaluator)
-            check(known, f'hlo_ops.def {text}', 'neither shape inference nor the evaluator knows it')
+            check(bool(known) != (text in ONLY_TEXT), f'hlo_ops.def {text}', 'known to shape inference or the evaluator, or listed as only text: one of the two')
     passes = read('passes/pipeline.cc') if os.path.exists(os.path.join(ROOT, 'passes/pipeline.cc')) else ''
     for name in re.findall(r'^\s*\{"([\w-]+)",', passes, re.M):
         check(re.search(rf'["\'=,]{re.escape(name)}\b', tests), f'pass {name}', 'no test names it')

@@ -105,7 +105,7 @@ TEST(Diagnostics, BinaryFile) {
   DiagSink diags;
   EXPECT_FALSE(Parse(std::string("\x0a\x05hello\0\0\x12", 10), &diags));
   EXPECT_EQ(Messages(diags),
-            "1:2: this is a binary file, not HLO text [E0015]\n"
+            "2:1: this is a binary file, not HLO text [E0015]\n"
             "help: HLO text begins with 'HloModule'; a serialized HloModuleProto cannot be read\n");
 }
 

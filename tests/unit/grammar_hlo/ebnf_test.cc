@@ -213,6 +213,13 @@ TEST(Ebnf, SentencesParseAndPrint) {
     std::string sentence = grammar.Sentence("text", &random);
     DiagSink diags;
     auto module = ParseHlo(std::make_shared<Source>(Source{"t", sentence}), &diags);
+    // The grammar cannot say that an attribute stands once.
+    // or that a made name is no type's.
+    std::string why = diags.Render();
+    if (!module && (why.find("is given twice") != std::string::npos ||
+                    why.find("cannot name an instruction") != std::string::npos)) {
+      continue;
+    }
     ASSERT_TRUE(module) << sentence << "\n" << diags.Render();
     // A bare computation may have any shape, buffers and layouts of one dimension in two included.
     if (module->entry->instructions.size() > 3) {

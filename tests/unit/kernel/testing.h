@@ -13,7 +13,7 @@
 #include "grammar/kernel/parser.h"
 #include "gtest/gtest.h"
 #include "src/eval/inputs.h"
-#include "src/eval/native.h"
+#include "src/ir/native.h"
 #include "src/ir/literal.h"
 
 namespace tpuc {

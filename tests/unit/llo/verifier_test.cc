@@ -30,7 +30,7 @@ TEST(VerifyLlo, Table) {
       {"%p0 = scmp.lt.s32 %s0, 1\n(%p0) %v0 = vmov 1f\nvst [vmem:%s0], %v0\n", ""},
       {"%v0 = vld [vmem:%s0] buf:7\n", "names buffer 7 of 1"},
       {"%t0 = vpow2.f32 1f\n%v0 = vpop.eup %t0\n", ""},
-      {"%t0 = vpow2.f32 1f\n", "leaves 1 results"},
+      {"%t0 = vpow2.f32 1f\n", "E0682: "},
       {"%t0 = vpow2.f32 1f\n%v0 = vpop.xlane %t0\n", "cannot take a result of"},
       {"%t0 = vpow2.f32 1f\n%v0 = vpop.eup %t0\n%v0 = vpop.eup %t0\n", "has no results left"},
       {"%t0 = vxpose.b32.start 1f\n", "the transpose has no end"},

@@ -13,7 +13,7 @@
 #include "passes/pipeline.h"
 #include "src/eval/evaluator.h"
 #include "src/eval/inputs.h"
-#include "src/eval/native.h"
+#include "src/ir/native.h"
 #include "src/ir/verifier.h"
 
 namespace tpuc {

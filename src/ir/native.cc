@@ -1,6 +1,6 @@
 // Widening and narrowing of stored elements (native.h). One switch over the stored forms; the
 // 8-bit floats and smaller widen through a table of 256 values made on first use by WidenFloat.
-#include "src/eval/native.h"
+#include "src/ir/native.h"
 
 #include <array>
 #include <cstring>
