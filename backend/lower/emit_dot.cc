@@ -302,12 +302,9 @@ void Lowering::EmitSmallDot(NodeId id, const DotPlan& p, const DotAt& at) {
 }
 
 bool Lowering::ReachesDot(NodeId id) const {
-  if (info[id].ready) return false;
-  if (node(id).kind == Node::Kind::kHlo && node(id).op == Op::kDot) return true;
-  for (NodeId o : node(id).operands) {
-    if (ReachesDot(o)) return true;
-  }
-  return false;
+  return AnyBelow(id, [&](NodeId x) {
+    return node(x).kind == Node::Kind::kHlo && node(x).op == Op::kDot;
+  });
 }
 
 bool Lowering::CheckPrecision(NodeId id) {

@@ -108,6 +108,8 @@ Operand Lowering::Get(NodeId id, VLayout want, const Coords& at) {
   VLayout layout = i.flexible || !serves ? want : i.natural;
   Key key{id, layout, at};
   if (const Operand* v = Recall(key)) return *v;
+  if (TooDeep(id)) return Imm(0);
+  ++nesting_;
   int old_source = b_.source();
   if (i.source >= 0) b_.set_source(i.source);
   Operand v;
@@ -137,8 +139,14 @@ Operand Lowering::Get(NodeId id, VLayout want, const Coords& at) {
     });
   }
   b_.set_source(old_source);
+  --nesting_;
   Remember(key, v);
   return v;
+}
+
+bool Lowering::TooDeep(NodeId id) {
+  if (nesting_ >= kDeepest) Fail(id, absl::StrCat("a chain of more than ", kDeepest, " operations"));
+  return failed_;
 }
 
 Operand Lowering::EvalHlo(NodeId id, VLayout layout, const Coords& at) {
@@ -272,7 +280,10 @@ Operand Lowering::Scalar(NodeId id) {
   const Node& n = node(id);
   Key key{kScalarKey - id, {}, {}};
   if (const Operand* v = Recall(key)) return *v;
+  if (TooDeep(id)) return Imm(0);
+  ++nesting_;
   Operand r = EvalScalar(n, id);
+  --nesting_;
   Remember(key, r);
   return r;
 }
@@ -343,7 +354,8 @@ Operand Lowering::EvalScalar(const Node& n, NodeId id) {
   }
 }
 
-bool Lowering::NonNegative(NodeId id) const {
+bool Lowering::NonNegative(NodeId id, int levels) const {
+  if (levels == 0) return false;
   const Node& n = node(id);
   switch (n.kind) {
     case Node::Kind::kAxis:
@@ -361,7 +373,7 @@ bool Lowering::NonNegative(NodeId id) const {
     case Op::kDivide:
     case Op::kRemainder:
     case Op::kMinimum:
-      return NonNegative(n.operands[0]) && NonNegative(n.operands[1]);
+      return NonNegative(n.operands[0], levels - 1) && NonNegative(n.operands[1], levels - 1);
     default:
       return false;
   }

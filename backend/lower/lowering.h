@@ -93,7 +93,9 @@ class Lowering {
   Operand Scalar(NodeId id);
   Operand EvalScalar(const Node& n, NodeId id);
   Operand EvalConstantScalar(const Node& n) const;
-  bool NonNegative(NodeId id) const;
+  bool NonNegative(NodeId id, int levels = 12) const;
+  static constexpr int kDeepest = 1500;  // nested evaluations: the host's stack
+  bool TooDeep(NodeId id);
   Reg Predicate(NodeId id);
   // coordinate as a scalar: counter * scale + c
   Operand CoordScalar(const Coord& at);
@@ -283,6 +285,8 @@ class Lowering {
   void EmitItemTile(const NestItem& item, const Coords& at);
   void Reserve(const NestItem& item);
   bool SameRow(NodeId id, VLayout layout, const std::vector<char>& members);
+  bool SameRowFrom(NodeId id, VLayout layout, const std::vector<char>& members,
+                   std::set<std::tuple<NodeId, int, int>>* seen);
   bool ReachesMember(NodeId id, const std::vector<char>& members);
   bool Conflicts(const NestItem& a, const NestItem& b);
   bool RowWise(const NestItem& item);
@@ -310,6 +314,8 @@ class Lowering {
   void MultiPassDot(NodeId dot, const DotPlan& p, const DotAt& at);
   void EmitDotNest(const std::vector<NestItem>& nest);
   int64_t Work(const kernel::Region& region) const;
+  // Whether `found` holds for `id` or anything it depends on that is not in memory yet.
+  bool AnyBelow(NodeId id, const std::function<bool(NodeId)>& found) const;
   bool DependsOnLoadOf(NodeId id, int storage) const;
 
   // ---- loops.cc ----
@@ -362,6 +368,8 @@ class Lowering {
   std::vector<Operand> loop_index;  // of the enclosing kFor nodes, by node id
   bool whole = true;                // small region: everything in one block
   size_t region_base_ = 1;          // scopes around the region being lowered
+  std::set<std::tuple<NodeId, int, int>> expanded_;  // nests: what Expand has seen
+  int nesting_ = 0;           // of Get and Scalar
   std::vector<char> keep_;          // nests: nodes that get a temporary
   std::map<std::tuple<NodeId, int, int>, MemView> stored;  // copies for relayouts, by layout
   std::set<std::tuple<NodeId, int, int>> copies_done;      // .. that have been written

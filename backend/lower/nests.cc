@@ -4,6 +4,7 @@
 #include "backend/lower/nests.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "backend/lower/lowering.h"
@@ -128,7 +129,8 @@ void Lowering::Expand(NodeId id, VLayout want, std::vector<NestItem>* items) {
     }
     return kind == NestItem::Kind::kValue ? i.ready : stored.count({id, l.sub, l.lane}) > 0;
   };
-  if (!planned(NestItem::Kind::kValue, layout)) {
+  if (!planned(NestItem::Kind::kValue, layout) &&
+      expanded_.insert({id, layout.sub, layout.lane}).second) {
     for (const Request& r : Requests(id, layout)) Expand(r.node, r.layout, items);
   }
   // What moves through memory reads its operand there; a product of several passes reads rows
@@ -300,7 +302,14 @@ void Lowering::Reserve(const NestItem& item) {
 
 // Whether evaluating `id` in `layout` at a row reaches memory-bound node `target` only at that row.
 bool Lowering::SameRow(NodeId id, VLayout layout, const std::vector<char>& members) {
+  std::set<std::tuple<NodeId, int, int>> seen;
+  return SameRowFrom(id, layout, members, &seen);
+}
+
+bool Lowering::SameRowFrom(NodeId id, VLayout layout, const std::vector<char>& members,
+                           std::set<std::tuple<NodeId, int, int>>* seen) {
   if (info[id].scalar || info[id].ready) return true;
+  if (!seen->insert({id, layout.sub, layout.lane}).second) return true;
   const Node& n = node(id);
   bool serves = info[id].flexible || Serves(info[id].natural, layout, n.shape.dims);
   if (!serves) return !ReachesMember(id, members);
@@ -326,21 +335,19 @@ bool Lowering::SameRow(NodeId id, VLayout layout, const std::vector<char>& membe
     }
   }
   for (const Request& r : Requests(id, layout)) {
-    if (moves ? ReachesMember(r.node, members) : !SameRow(r.node, r.layout, members)) return false;
+    if (moves ? ReachesMember(r.node, members)
+              : !SameRowFrom(r.node, r.layout, members, seen)) {
+      return false;
+    }
   }
   return true;
 }
 
 bool Lowering::ReachesMember(NodeId id, const std::vector<char>& members) {
-  if (info[id].ready) return false;
-  if (members[id]) return true;
-  for (NodeId o : node(id).operands) {
-    if (ReachesMember(o, members)) return true;
-  }
-  return false;
+  return AnyBelow(id, [&](NodeId x) { return members[x] != 0; });
 }
 
-// Loads below `id` whose storage is `storage`.
+// Whether the order of two items matters for memory.
 bool Lowering::Conflicts(const NestItem& a, const NestItem& b) {
   auto storage_of = [&](const NestItem& x) {
     return x.kind == NestItem::Kind::kStore ? refs[node(x.node).ref].storage : -1;
@@ -382,6 +389,7 @@ bool Lowering::InlineReduce(NodeId id) {
 
 void Lowering::LowerNests(const kernel::Region& region) {
   ChooseKept(region);
+  expanded_.clear();
   std::vector<NestItem> items;
   for (NodeId id : region.nodes) {
     const Node& n = node(id);
@@ -624,9 +632,10 @@ void Lowering::Materialize(NodeId id) {
   keep_.resize(k.nodes.size(), 0);
   keep_[id] = 1;
   std::vector<NestItem> items;
+  auto expanded_before = std::exchange(expanded_, {});
   Expand(id, info[id].natural, &items);
   for (NestItem& item : items) {
-    if (failed_) return;
+    if (failed_) break;
     if (item.kind == NestItem::Kind::kValue && info[item.node].ready) continue;
     item.done = true;
     EmitNest({item}, items);
@@ -634,6 +643,7 @@ void Lowering::Materialize(NodeId id) {
   if (items.empty() && node(id).kind == Node::Kind::kLoad) {
     EmitNest({{NestItem::Kind::kValue, id, info[id].natural}}, items);
   }
+  expanded_ = std::move(expanded_before);
 }
 
 }  // namespace tpuc::lower

@@ -90,14 +90,30 @@ void Lowering::EmitStoreWhole(NodeId store) {
   ForTiles(space, [&](const Coords& at) { EmitStoreTile(store, at); });
 }
 
-bool Lowering::DependsOnLoadOf(NodeId id, int storage) const {
-  const Node& n = node(id);
-  if (info[id].ready) return false;
-  if (n.kind == Node::Kind::kLoad) return refs[n.ref].storage == storage;
-  for (NodeId o : n.operands) {
-    if (DependsOnLoadOf(o, storage)) return true;
+bool Lowering::AnyBelow(NodeId id, const std::function<bool(NodeId)>& found) const {
+  // Each node once: a value may be used by many.
+  std::vector<char> seen(k.nodes.size(), 0);
+  std::vector<NodeId> stack = {id};
+  seen[id] = 1;
+  while (!stack.empty()) {
+    NodeId x = stack.back();
+    stack.pop_back();
+    if (info[x].ready) continue;
+    if (found(x)) return true;
+    for (NodeId o : node(x).operands) {
+      if (!seen[o]) {
+        seen[o] = 1;
+        stack.push_back(o);
+      }
+    }
   }
   return false;
+}
+
+bool Lowering::DependsOnLoadOf(NodeId id, int storage) const {
+  return AnyBelow(id, [&](NodeId x) {
+    return node(x).kind == Node::Kind::kLoad && refs[node(x).ref].storage == storage;
+  });
 }
 
 namespace {

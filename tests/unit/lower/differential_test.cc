@@ -292,6 +292,64 @@ TEST(Move, Reshapes) {
   }
 }
 
+// Values with two users, many times over: the number of paths is 2^60.
+TEST(Depth, SharedValues) {
+  for (Dims d : {Dims{16, 64}, Dims{600, 512}}) {
+    KernelBuilder b;
+    int x = b.In(d), o = b.Out(d);
+    NodeId v = b.Load(x);
+    for (int i = 0; i < 60; ++i) {
+      NodeId half = b.Like(Op::kMultiply, {v, b.Splat(0.5f, d)});
+      v = b.Like(Op::kAdd, {half, half});
+    }
+    b.Store(o, v);
+    Expect(b, absl::StrCat("shared values ", Name(d)), 0);
+  }
+}
+
+TEST(Depth, LongChainIsAnError) {
+  KernelBuilder b;
+  int x = b.In({8, 128}), o = b.Out({8, 128});
+  NodeId v = b.Load(x);
+  for (int i = 0; i < 20000; ++i) v = b.Like(Op::kNegate, {v});
+  b.Store(o, v);
+  Outcome r = RunBoth(b.k);
+  EXPECT_FALSE(r.ok);
+  EXPECT_NE(r.error.find("E1200"), std::string::npos) << r.error;
+}
+
+TEST(Limits, TemporariesBeyondVmem) {
+  KernelBuilder b;
+  int x = b.In({4096, 1024}), y = b.In({4096, 1024}), o = b.Out({4096, 1024});
+  b.Store(o, b.Like(Op::kAdd, {b.Load(x), b.Load(y)}));
+  Outcome r = RunBoth(b.k);
+  EXPECT_FALSE(r.ok);
+  EXPECT_NE(r.error.find("E1001"), std::string::npos) << r.error;
+}
+
+TEST(Dot, Precision) {
+  for (const char* word : {"high", "highest"}) {
+    KernelBuilder b;
+    int x = b.In({16, 64}), w = b.In({64, 32}), o = b.Out({16, 32});
+    NodeId d = b.Dot(b.Load(x), b.Load(w), {1}, {0});
+    b.k.nodes[d].attrs.push_back(
+        {AttrId::kOperandPrecision, std::vector<std::string>{word, word}});
+    b.Store(o, d);
+    Expect(b, absl::StrCat("precision ", word), std::string(word) == "high" ? 4e-5 : 2e-6);
+  }
+}
+
+TEST(Dot, SeveralDimensions) {
+  KernelBuilder b;
+  int x = b.In({6, 5, 40}), w = b.In({5, 40, 30}), o = b.Out({6, 30});
+  b.Store(o, b.Dot(b.Load(x), b.Load(w), {1, 2}, {0, 1}));
+  Expect(b, "two contracted dimensions", 1e-5);
+  KernelBuilder c;
+  int p = c.In({12, 40}), q = c.In({40, 3, 20}), r = c.Out({12, 3, 20});
+  c.Store(r, c.Dot(c.Load(p), c.Load(q), {1}, {0}));
+  Expect(c, "two free dimensions on the right", 1e-5);
+}
+
 TEST(Grid, Matmul) {
   for (int64_t m : {256, 300}) {
     KernelBuilder b;
