@@ -209,7 +209,7 @@ TEST(Ebnf, SentencesParseAndPrint) {
   std::mt19937 random(1);
   std::set<std::string> ops, attrs;
   int modules = 0;
-  for (int i = 0; i < 6000; ++i) {
+  for (int i = 0; i < 40000; ++i) {
     std::string sentence = grammar.Sentence("text", &random);
     DiagSink diags;
     auto module = ParseHlo(std::make_shared<Source>(Source{"t", sentence}), &diags);

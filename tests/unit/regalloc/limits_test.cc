@@ -41,7 +41,8 @@ TEST(Limits, NoRoomForSpills) {
   std::string body = "block 0 \"e\" trips=1 grid=0\n";
   for (int i = 0; i < 12; ++i) {
     std::string n = std::to_string(i);
-    body += "%t" + n + " = vpow2.f32 " + n + "f\n%v" + n + " = vpop.eup %t" + n + "\n";
+    body += "%t" + n + " = vpow2.f32 " + n + "f\n%v" + n + " = vpop.eup %t" + n + "\nvst [vmem:%s0], %v" + n +
+            "\n";
   }
   // From the last to the first: all of them live at once.
   body += "%v20 = vadd.f32 %v11, %v10\n";
