@@ -145,7 +145,8 @@ std::string Nested(int kind, int n) {
 TEST(Limits, Depth) {
   for (int kind = 0; kind < 4; ++kind) {
     DiagSink diags;
-    auto module = Parse(Nested(kind, 8192), &diags);
+    const bool constant = kind == 2;  // of nested tuples
+    auto module = Parse(Nested(kind, constant ? 1000 : 8192), &diags);
     ASSERT_TRUE(module) << kind << diags.Render();
     std::string printed = PrintHlo(*module);
     DiagSink again;
@@ -154,7 +155,7 @@ TEST(Limits, Depth) {
       DiagSink deep;
       EXPECT_FALSE(Parse(Nested(kind, n), &deep)) << kind;
       ASSERT_EQ(deep.errors(), 1) << kind;
-      EXPECT_EQ(deep.diags()[0].message, "nested deeper than 8192 levels");
+      EXPECT_NE(deep.diags()[0].message.find("nested deeper than "), std::string::npos);
     }
   }
 }
