@@ -75,6 +75,7 @@ std::optional<Execution> Execute(const isa::Program& program, const std::vector<
   run.max_cycles = options.max_cycles;
   run.simd = options.simd;
   run.warm = options.warm;
+  run.trace = !options.timing_only;
   interp::RunResult result = interp::Run(program, *chip, data, run);
   if (!result.ok) {
     interp::AddFault(result.fault, diags);
@@ -86,6 +87,12 @@ std::optional<Execution> Execute(const isa::Program& program, const std::vector<
   done.stats.hbm_bytes = result.hbm_bytes;
   for (const interp::KernelRun& k : result.kernels) done.stats.kernels.push_back(Kernel(k));
   done.stats.tlp = Kernel(result.tlp);
+  for (const interp::CopyRun& c : result.copies) {
+    done.stats.copies.push_back({c.start, c.done, c.wait_stall});
+  }
+  for (const interp::KernelSpan& s : result.kernel_spans) {
+    done.stats.spans.push_back({s.kernel, s.start, s.end});
+  }
   for (size_t i = 0; i < program.outputs.size() && !options.timing_only; ++i) {
     auto shape = PortShape(program.outputs[i], "output", diags);
     if (!shape) return std::nullopt;
