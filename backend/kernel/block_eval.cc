@@ -110,11 +110,15 @@ bool ProgramRun::FitsMemory() {
     if (__builtin_add_overflow(total, s.LiteralBytes(), &total)) total = INT64_MAX;
   };
   for (const Buffer& b : p_.buffers) add(b.shape);
+  for (const kernel::Port& port : p_.outputs) add(port.shape);
   int64_t largest = 0;
   const int64_t buffers = total;
   for (const Kernel& k : p_.kernels) {
     total = 0;
-    for (const Ref& r : k.refs) add(r.BlockShape());
+    for (const Ref& r : k.refs) {
+      add(r.BlockShape());
+      add(r.shape);
+    }
     for (const kernel::Node& n : k.nodes) {
       if (n.shape.IsArray()) add(n.shape);
     }

@@ -435,6 +435,8 @@ bool Builder::Visit(const Instruction& i) {
   switch (i.op) {
     case Op::kBitcast:
       return VisitBitcast(i);
+    case Op::kBitcastConvert:  // may change the rank
+      return VisitPlain(i, true);
     case Op::kReduce:
       return VisitReduce(i);
     case Op::kBroadcast: {
@@ -505,6 +507,10 @@ bool Builder::Build(const Instruction& instruction, const std::vector<std::strin
   kernel_.loc = instruction.loc;
   operand_names_ = operand_names;
   for (const char* word : {"o", "i", "b0"}) names_.insert(word);  // what the printed kernel adds
+  if (instruction.op != Op::kFusion && InfoOf(instruction.op).op_class == OpClass::kCall) {
+    return Fail(instruction, absl::StrCat(std::string(OpName(instruction.op)),
+                                          " is not supported in kernels yet"));
+  }
   absl::flat_hash_map<const Instruction*, bool> seen;
   std::vector<bool> used(instruction.operands.size(), true);
   MarkUsed(instruction, &used);

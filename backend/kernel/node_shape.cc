@@ -140,8 +140,7 @@ bool CheckWritten(const Kernel& k, const Node& n, std::string* error) {
     case Op::kReducePrecision:
       return Fits(from.dims == n.shape.dims, from, n, error);
     case Op::kBitcastConvert:
-      return Fits(from.dims == n.shape.dims && BitsOf(from.type) == BitsOf(n.shape.type), from, n,
-                  error);
+      return Fits(n.shape.dims == BitcastDims(from, n.shape.type), from, n, error);
     case Op::kSlice:
       return SliceFits(from, n, error);
     case Op::kDynamicSlice:
@@ -166,6 +165,21 @@ bool CheckWritten(const Kernel& k, const Node& n, std::string* error) {
 }
 
 }  // namespace
+
+Dims BitcastDims(const Shape& from, Type to) {
+  Dims dims = from.dims;
+  const int narrow = std::min(BitsOf(from.type), BitsOf(to));
+  const int wide = std::max(BitsOf(from.type), BitsOf(to));
+  if (narrow == wide || narrow == 0) return dims;
+  if (BitsOf(to) == narrow) {
+    dims.push_back(wide / narrow);
+  } else if (!dims.empty() && dims.back() == wide / narrow) {
+    dims.pop_back();
+  } else {
+    dims.push_back(-1);  // no such value
+  }
+  return dims;
+}
 
 bool InferNodeShape(const Kernel& kernel, const Node& node, Shape* shape, std::string* error) {
   const OpInfo& info = InfoOf(node.op);

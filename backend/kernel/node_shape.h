@@ -14,4 +14,7 @@ namespace tpuc::kernel {
 // False with a message that names the offending dimension or type.
 bool InferNodeShape(const Kernel& kernel, const Node& node, Shape* shape, std::string* error);
 
+// Dimensions of a bitcast-convert: another last one where the widths differ (f32[8] is u16[8,2]).
+Dims BitcastDims(const Shape& from, Type to);
+
 }  // namespace tpuc::kernel

@@ -271,6 +271,7 @@ class Lowering {
   void FixUsed(const kernel::Region& region);
   void LowerWhen(NodeId id);
   void LowerFor(NodeId id);
+  void BindLoopIndex(const kernel::Region& region, int outward, Operand index);
   // Stores a value to a temporary and reads it from there from now on.
   void Materialize(NodeId id);
   std::vector<NodeId> OuterValues(NodeId control);

@@ -241,6 +241,16 @@ void Lowering::LowerWhen(NodeId id) {
   }
 }
 
+// The counter is named in nested regions too, by how many loops outward it counts.
+void Lowering::BindLoopIndex(const kernel::Region& region, int outward, Operand index) {
+  for (NodeId o : region.nodes) {
+    const Node& n = node(o);
+    if (n.kind == Node::Kind::kLoopIndex && n.axis == outward) loop_index[o] = index;
+    const int inner = outward + (n.kind == Node::Kind::kFor ? 1 : 0);
+    for (const kernel::Region& r : n.regions) BindLoopIndex(r, inner, index);
+  }
+}
+
 void Lowering::LowerFor(NodeId id) {
   const Node& n = node(id);
   WaitForAll();
@@ -248,9 +258,7 @@ void Lowering::LowerFor(NodeId id) {
   if (failed_) return;
   EmitLoop(n.upper - n.lower, 1, [&](int loop) {
     Operand index = b_.Sadd(loops[loop].counter, Imm(n.lower));
-    for (NodeId o : n.regions[0].nodes) {
-      if (node(o).kind == Node::Kind::kLoopIndex) loop_index[o] = index;
-    }
+    BindLoopIndex(n.regions[0], 0, index);
     PushScope(-1);  // nothing of the body may be hoisted: its loads follow its stores
     LowerRegion(n.regions[0]);
     PopScope();

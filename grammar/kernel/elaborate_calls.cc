@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "backend/kernel/expr.h"
+#include "backend/kernel/node_shape.h"
 #include "grammar/kernel/elaborate.h"
 #include "grammar/kernel/op_names.h"
 #include "src/ir/op_table.h"
@@ -345,7 +346,8 @@ Value KernelElaborator::CallConvert(Op op, const Arguments& args, Loc loc) {
   Node n;
   n.op = op;
   n.operands = {v.node};
-  n.shape = Shape::Array(type, ShapeOf(v).dims);
+  n.shape = Shape::Array(
+      type, op == Op::kBitcastConvert ? kernel::BitcastDims(ShapeOf(v), type) : ShapeOf(v).dims);
   return EmitHlo(std::move(n), loc);
 }
 
