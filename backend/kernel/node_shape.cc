@@ -217,6 +217,7 @@ bool InferNodeShape(const Kernel& kernel, const Node& node, Shape* shape, std::s
     operands.emplace_back();
     operands.back().op = Op::kParameter;
     operands.back().shape = kernel.nodes[o].shape;
+    operands.back().name = kernel.nodes[o].name.empty() ? "value" : kernel.nodes[o].name;
     instruction.operands.push_back(&operands.back());
   }
   if (!InferShape(instruction, shape, error)) return false;
