@@ -140,7 +140,9 @@ bool CheckWritten(const Kernel& k, const Node& n, std::string* error) {
     case Op::kReducePrecision:
       return Fits(from.dims == n.shape.dims, from, n, error);
     case Op::kBitcastConvert:
-      return Fits(n.shape.dims == BitcastDims(from, n.shape.type), from, n, error);
+      return Fits(n.shape.dims == BitcastDims(from, n.shape.type) &&
+                      (n.shape.dims.empty() || n.shape.dims.back() >= 0),
+                  from, n, error);
     case Op::kSlice:
       return SliceFits(from, n, error);
     case Op::kDynamicSlice:
