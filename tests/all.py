@@ -47,13 +47,15 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument('--build', required=True)
     p.add_argument('--sanitized', help='a second build whose unit tests and corpora run too')
+    p.add_argument('--sanitized-tests', default='', help='only these of the second build, such as io,isa')
     p.add_argument('--only', default='', help='names that contain this')
     args = p.parse_args()
     jobs = []
     for build in filter(None, (args.build, args.sanitized)):
         build = os.path.abspath(build)
         label = '' if build == os.path.abspath(args.build) else ' (sanitized)'
-        jobs += [(name + label, command, folder, True) for name, command, folder in unit_tests(build)]
+        wanted = args.sanitized_tests.split(',') if label and args.sanitized_tests else None
+        jobs += [(name + label, command, folder, True) for name, command, folder in unit_tests(build) if not wanted or name in wanted]
     tpuc = os.path.abspath(os.path.join(args.build, 'tpuc'))
     for name, command in SCRIPTS:
         jobs.append((name, [sys.executable] + [c.format(tpuc=tpuc) for c in command], ROOT, False))

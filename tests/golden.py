@@ -15,7 +15,7 @@ COUNTS = ('bundles', 'calls', 'fills', 'flops', 'grid_steps', 'max_live_vregs', 
           'temp_stores', 'vmem_bytes', 'cycles', 'stalls', 'slots', 'loops')
 
 def run(command, **kw):
-    r = subprocess.run(command, capture_output=True, **kw)
+    r = subprocess.run(command, capture_output=True, cwd=ROOT, **kw)
     if r.returncode:
         raise RuntimeError(f'{" ".join(command)}: exit {r.returncode}\n{r.stderr.decode(errors="replace")}')
     return r.stdout
@@ -76,7 +76,7 @@ def main():
             continue
         folder = os.path.join(ROOT, 'golden', os.path.splitext(os.path.basename(example))[0])
         try:
-            files = stages(tpuc, os.path.join(ROOT, example))
+            files = stages(tpuc, example)  # relative: bundles name source files
         except (RuntimeError, KeyError, ValueError) as e:
             print(f'FAIL {example}: {e}')
             failed += 1
