@@ -33,14 +33,56 @@ KernelRun Kernel(const interp::KernelRun& k) {
           k.hbm_written_bytes};
 }
 
-// The chip of the program's own text where none is given; `own` keeps it alive.
+// What a compiled program relies on. Latencies, bandwidths and clock may differ: "what if".
+bool SameMachine(const Chip& a, const Chip& b) {
+  auto key = [](const Chip& c) {
+    return std::vector<int64_t>{c.vector_registers,
+                                c.mask_registers,
+                                c.scalar_registers,
+                                c.predicate_registers,
+                                c.sublanes,
+                                c.lanes,
+                                c.mxus,
+                                c.mxu_size,
+                                c.xlus,
+                                c.delay_slots,
+                                c.salu,
+                                c.valu,
+                                c.eup,
+                                c.vex,
+                                c.pop,
+                                c.load,
+                                c.store,
+                                c.memory_total,
+                                c.misc,
+                                c.smem_access,
+                                c.branch,
+                                c.dma_start,
+                                c.immediates,
+                                c.mrf_depth,
+                                c.xlu_depth,
+                                c.eup_depth,
+                                c.v2s_depth};
+  };
+  return key(a) == key(b);
+}
+
+// The chip to run on: the one asked for, if the program fits it, or that of the program's own text,
+// which `own` keeps alive.
 const Chip* ChipOf(const isa::Program& program, const ExecuteOptions& options,
                    std::unique_ptr<Chip>* own, DiagSink* diags) {
-  if (options.chip) return options.chip;
-  *own = ParseChip(std::make_shared<Source>(Source{program.chip_name + ".chip",
-                                                   program.chip_text}),
+  if (options.chip && options.chip->text == program.chip_text) return options.chip;
+  *own = ParseChip(std::make_shared<Source>(Source{program.chip_name + ".chip", program.chip_text}),
                    diags);
-  return own->get();
+  if (!*own || !options.chip) return own->get();
+  if (SameMachine(**own, *options.chip)) return options.chip;
+  diags
+      ->Add(DiagCode::kUsage, absl::StrCat("the program was compiled for ", (*own)->name,
+                                           ", whose slots, registers, "
+                                           "delay slots or queues are not those of ",
+                                           options.chip->name))
+      .hint = "compile for the chip it is to run on";
+  return nullptr;
 }
 
 }  // namespace
@@ -75,7 +117,7 @@ std::optional<Execution> Execute(const isa::Program& program, const std::vector<
   run.max_cycles = options.max_cycles;
   run.simd = options.simd;
   run.warm = options.warm;
-  run.trace = !options.timing_only;
+  run.trace = options.spans;
   interp::RunResult result = interp::Run(program, *chip, data, run);
   if (!result.ok) {
     interp::AddFault(result.fault, diags);

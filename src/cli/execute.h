@@ -22,6 +22,7 @@ struct ExecuteOptions {
   const Chip* chip = nullptr;  // null: the one that the program carries
   bool timing_only = false;
   bool warm = false;       // leave the cross-program copy out
+  bool spans = false;      // record when kernels ran (RunStats::spans)
   int64_t max_cycles = 0;  // 0: no limit
   std::optional<uint64_t> permute_parallel;
   std::string simd;  // "": the best; avx512, avx2, scalar

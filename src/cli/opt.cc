@@ -11,8 +11,10 @@
 #include "grammar/hlo/printer.h"
 #include "passes/pipeline.h"
 #include "src/cli/commands.h"
+#include "src/cli/dump.h"
 #include "src/cli/flags.h"
 #include "src/cli/modules.h"
+#include "src/cli/verify_each.h"
 #include "src/io/file.h"
 #include "src/ir/verifier.h"
 
@@ -38,47 +40,74 @@ bool CheckPasses(const OptFlags& flags, DiagSink* diags) {
   return !diags->has_errors();
 }
 
-// Parses, verifies and rewrites one module; its text is appended to *out.
-bool OptimizeModule(std::shared_ptr<const Source> source, const OptFlags& flags, std::string* out,
-                    DiagSink* diags) {
-  const CompileOptions& o = flags.compile.options;
-  auto module = ParseHlo(source, diags);
-  if (!module || !VerifyHlo(*module, diags)) return false;
-  PipelineOptions options;
-  options.all = flags.all;
-  options.passes = flags.passes;
-  options.disabled = o.disable_passes;
-  options.stop_after = o.stop_after == "hlo" ? "" : o.stop_after;
-  options.want_remarks = !o.print_after.empty();
-  auto last = std::chrono::steady_clock::now();
-  auto observe = [&](absl::string_view pass, const Module& m, bool changed,
-                     absl::string_view remarks) {
-    auto now = std::chrono::steady_clock::now();
+// Runs the passes over one module, and tells on the way what was asked for.
+class Optimizer {
+ public:
+  Optimizer(const OptFlags& flags, DiagSink* diags) : flags_(flags), diags_(diags) {}
+
+  // Parses, verifies and rewrites one module; its text is appended to *out.
+  bool Run(std::shared_ptr<const Source> source, std::string* out) {
+    auto module = ParseHlo(source, diags_);
+    if (!module || !VerifyHlo(*module, diags_)) return false;
+    if ((flags_.all || !flags_.passes.empty()) && !RunPasses(module.get())) return false;
+    *out += PrintHlo(*module);
+    return true;
+  }
+
+ private:
+  bool RunPasses(Module* module) {
+    const CompileOptions& o = flags_.compile.options;
+    PipelineOptions options;
+    options.all = flags_.all;
+    options.passes = flags_.passes;
+    options.disabled = o.disable_passes;
+    options.stop_after = o.stop_after == "hlo" ? "" : o.stop_after;
+    options.want_remarks = !o.print_after.empty();
+    std::unique_ptr<VerifyEach> verify;
+    if (o.verify_each) {
+      verify = std::make_unique<VerifyEach>(*module, o.seed, diags_);
+      options.verify_each = [&](absl::string_view pass, const Module& m) {
+        return verify->Check(pass, m);
+      };
+    }
+    Dumps dumps(o.dump_to, module->name);
+    if (dumps.enabled()) dumps.AddPass(0, "parse", PrintHlo(*module));
+    int number = 0;
+    last_ = std::chrono::steady_clock::now();
+    auto observe = [&](absl::string_view pass, const Module& m, bool changed,
+                       absl::string_view remarks) {
+      Observe(pass, m, changed, remarks);
+      ++number;
+      if (changed && dumps.enabled()) dumps.AddPass(number, std::string(pass), PrintHlo(m));
+      last_ = std::chrono::steady_clock::now();
+    };
+    BufferAssignment buffers;
+    bool ok = RunPipeline(module, *o.chip, options, observe, &buffers, diags_) &&
+              VerifyHlo(*module, diags_);
+    return dumps.Write(diags_) && ok;
+  }
+
+  void Observe(absl::string_view pass, const Module& m, bool changed, absl::string_view remarks) {
+    const CompileOptions& o = flags_.compile.options;
+    std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - last_;
     if (o.time_passes) {
-      std::fprintf(stderr, "%9.3f ms  %s\n",
-                   std::chrono::duration<double, std::milli>(now - last).count(),
-                   std::string(pass).c_str());
+      std::fprintf(stderr, "%9.3f ms  %s\n", time.count(), std::string(pass).c_str());
     }
     bool asked = std::any_of(o.print_after.begin(), o.print_after.end(),
                              [&](const std::string& p) { return p == "all" || p == pass; });
-    if (asked || (o.print_changed && changed)) {
-      std::string text = absl::StrCat("// after ", pass, changed ? "" : " (unchanged)", "\n");
-      for (absl::string_view line : absl::StrSplit(remarks, '\n', absl::SkipEmpty())) {
-        absl::StrAppend(&text, "// ", line, "\n");
-      }
-      if (changed || asked) text += PrintHlo(m);
-      std::fputs(text.c_str(), stderr);
+    if (!asked && !(o.print_changed && changed)) return;
+    std::string text = absl::StrCat("// after ", pass, changed ? "" : " (unchanged)", "\n");
+    for (absl::string_view line : absl::StrSplit(remarks, '\n', absl::SkipEmpty())) {
+      absl::StrAppend(&text, "// ", line, "\n");
     }
-    last = std::chrono::steady_clock::now();
-  };
-  BufferAssignment buffers;
-  if (flags.all || !flags.passes.empty()) {
-    if (!RunPipeline(module.get(), *o.chip, options, observe, &buffers, diags)) return false;
-    if (!VerifyHlo(*module, diags)) return false;
+    text += PrintHlo(m);
+    std::fputs(text.c_str(), stderr);
   }
-  *out += PrintHlo(*module);
-  return true;
-}
+
+  const OptFlags& flags_;
+  DiagSink* diags_;
+  std::chrono::steady_clock::time_point last_;
+};
 
 }  // namespace
 
@@ -99,6 +128,7 @@ int OptCommand(const Args& args) {
   Console console;
   int exit_code;
   if (!ParseArguments(&app, given, &console, &exit_code)) return exit_code;
+  flags.passes.erase(std::remove(flags.passes.begin(), flags.passes.end(), ""), flags.passes.end());
   flags.all = app.count("--passes") == 0 && !flags.none;
   if (flags.list_passes) return ListCommand({"passes"});
   DiagSink diags;
@@ -117,7 +147,7 @@ int OptCommand(const Args& args) {
   for (const auto& part : SplitModules(source)) {
     if (!first) text += "\n// -----\n\n";
     first = false;
-    ok &= OptimizeModule(part, flags, &text, &diags);
+    ok &= Optimizer(flags, &diags).Run(part, &text);
   }
   if (ok) WriteFile(flags.output.empty() ? "-" : flags.output, text, &diags);
   return console.Finish(diags);

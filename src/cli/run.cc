@@ -27,7 +27,7 @@ struct RunFlags {
   uint64_t seed = 0;
   bool interpret = false, reference = false, check = false, json = false;
   Tolerance tolerance;
-  bool tolerance_given = false;
+  bool tolerance_given = false, chip_given = false;
 
   void AddTo(CLI::App* app) {
     app->add_option("FILE", file, "file.hlo, file.tk, bundles.txt, or - for standard input")
@@ -68,6 +68,7 @@ struct RunFlags {
 
   bool Check(CLI::App* app, DiagSink* diags) {
     tolerance_given = app->count("--rtol") + app->count("--atol") + app->count("--max-ulp") > 0;
+    chip_given = app->count("--chip") > 0;
     auto usage = [&](const char* text) { diags->Add(DiagCode::kUsage, text); };
     if (interpret && reference) usage("--interpret and --reference exclude each other");
     if (!reference && app->count("--numbers")) usage("--numbers needs --reference");
@@ -188,17 +189,22 @@ int RunReference(std::shared_ptr<const Source> source, const RunFlags& flags,
 
 int RunBundles(std::shared_ptr<const Source> source, RunFlags& flags, const Console& console,
                DiagSink* diags) {
+  InputKind kind = KindOf(*source);
+  if (flags.check && (kind == InputKind::kBundles || kind == InputKind::kLlo)) {
+    diags->Add(DiagCode::kUsage, "--check needs the HLO or kernel text that the bundles came from");
+    return console.Finish(*diags);
+  }
   CompileOptions& options = flags.compile.options;
   options.talk = [](const std::string& text) { std::fputs(text.c_str(), stderr); };
   options.seed = flags.seed;
   auto compiled = Compile(source, options, diags);
   if (!compiled) return console.Finish(*diags);
-  if (!compiled->program) {
+  if (!compiled->program) {  // stopped earlier, as asked
     PrintResult(compiled->text);
     return console.Finish(*diags);
   }
   const isa::Program& program = *compiled->program;
-  if (compiled->kind != InputKind::kBundles) flags.execute.chip = options.chip;
+  if (compiled->kind != InputKind::kBundles || flags.chip_given) flags.execute.chip = options.chip;
   auto ports = InputPorts(program, diags);
   if (!ports) return console.Finish(*diags);
   std::vector<Literal> inputs;
@@ -207,6 +213,7 @@ int RunBundles(std::shared_ptr<const Source> source, RunFlags& flags, const Cons
     if (!read) return console.Finish(*diags);
     inputs = std::move(*read);
   }
+  flags.execute.spans = !flags.stats.empty() && !flags.json;
   auto done = Execute(program, inputs, flags.execute, diags);
   if (!done) return console.Finish(*diags);
   std::optional<CheckResult> check;
