@@ -66,6 +66,7 @@ Instruction* MoveBehind(Rewriter& r, Instruction* i) {
   for (Instruction* operand : i->operands) operands.push_back(Squeezed(r, operand, dims));
   Instruction* made = r.MakeLike(*i, operands);
   made->shape = simplify::ArrayShape(i->shape.type, dims);
+  if (!i->shape.layout) made->shape.layout.reset();
   return r.Reshape(made, i->shape.dims);
 }
 

@@ -35,6 +35,7 @@ I* MakeReduce(Rewriter& r, const I* like, I* x, Ints dims) {
   }
   I* made = r.MakeLike(*like, {x, like->operands[1]});
   made->shape = ArrayShape(like->shape.type, kept);
+  if (!like->shape.layout) made->shape.layout.reset();
   made->Set(AttrId::kDimensions, std::move(dims));
   return made;
 }
