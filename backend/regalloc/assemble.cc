@@ -44,6 +44,8 @@ class Assembler {
   bool CheckQueueDepths();
   void KeepNothingAcrossCalls();
   bool ScheduleAndAllocate();
+  bool Attempt(double spill_weight, bool* spilled);
+  double Cycles() const;
   bool Spill(int round);
   bool CheckSpillSpace();
   void Describe(const std::vector<int>& block_start);
@@ -84,7 +86,8 @@ bool Assembler::CheckQueueDepths() {
   return true;
 }
 
-// A kernel uses the vector and mask registers as it likes; scalars and predicates are its own.
+// A kernel has scalars and predicates of its own, but the vector registers and masks are the
+// caller's.
 void Assembler::KeepNothingAcrossCalls() {
   for (RegClass cls : {RegClass::kVector, RegClass::kMask}) {
     llo::Liveness live = llo::ComputeLiveness(f_, cls);
@@ -123,23 +126,26 @@ bool Assembler::Spill(int round) {
   for (RegClass cls :
        {RegClass::kMask, RegClass::kVector, RegClass::kPredicate, RegClass::kScalar}) {
     int c = ClassIndex(cls);
-    int capacity = schedule::RegistersOf(chip_)[c] - round;
-    if (!regalloc::SpillToFit(&f_, cls, std::max(1, capacity), &area_, &counts_)) {
-      return Fail(
-          DiagCode::kTooFewRegisters,
-          absl::StrCat("one instruction needs more than ", std::max(1, capacity),
-                       " registers of class ", std::string(1, isa::ClassLetter(cls)), ", of which ",
-                       chip_.name, " has ", schedule::RegistersOf(chip_)[c]));
+    int registers = schedule::RegistersOf(chip_)[c];
+    int capacity = registers - std::min(round, registers / 4);
+    if (!regalloc::SpillToFit(&f_, cls, capacity, &area_, &counts_)) {
+      return Fail(DiagCode::kTooFewRegisters,
+                  absl::StrCat("one instruction needs more than ", capacity, " registers of class ",
+                               std::string(1, isa::ClassLetter(cls)), ", of which ", chip_.name,
+                               " has ", schedule::RegistersOf(chip_)[c]));
     }
   }
   return true;
 }
 
-bool Assembler::ScheduleAndAllocate() {
+// One schedule with registers; *spilled: some values had to go to memory.
+bool Assembler::Attempt(double spill_weight, bool* spilled) {
   constexpr int kRounds = 7;
+  *spilled = false;
   for (int round = 0;; ++round) {
     schedule::ScheduleOptions options;
     options.registers = schedule::RegistersOf(chip_);
+    options.spill_weight = spill_weight;
     options.near_order = round > 0;
     options.must_fit = round > 2;
     if (round > 4) options.window = 1;
@@ -154,8 +160,47 @@ bool Assembler::ScheduleAndAllocate() {
     if (round == kRounds) {
       return Fail(DiagCode::kTooFewRegisters, "its values do not fit the registers");
     }
+    *spilled = true;
     if (!Spill(round)) return false;
   }
+}
+
+double Assembler::Cycles() const {
+  double cycles = 0;
+  for (size_t b = 0; b < f_.blocks.size(); ++b) {
+    cycles +=
+        static_cast<double>(schedule_.blocks[b].length) * std::max<int64_t>(1, f_.blocks[b].trips);
+  }
+  return cycles;
+}
+
+// What a spilled value costs depends on how much else waits: tries three prices and keeps the best.
+bool Assembler::ScheduleAndAllocate() {
+  constexpr double kWeights[] = {0.5, 0.15, 1.5};
+  llo::Function original = f_;
+  regalloc::SpillArea area = area_;
+  regalloc::SpillCounts counts = counts_;
+  double best = -1, best_weight = 0, last = -1;
+  for (double weight : kWeights) {
+    f_ = original;
+    area_ = area;
+    counts_ = counts;
+    bool spilled = false;
+    last = weight;
+    if (!Attempt(weight, &spilled)) return false;
+    if (!spilled) return true;
+    double cycles = Cycles();
+    if (best < 0 || cycles < best) {
+      best = cycles;
+      best_weight = weight;
+    }
+  }
+  if (last == best_weight) return true;
+  f_ = std::move(original);
+  area_ = area;
+  counts_ = counts;
+  bool spilled = false;
+  return Attempt(best_weight, &spilled);
 }
 
 bool Assembler::CheckSpillSpace() {

@@ -9,8 +9,8 @@
 // Program order is the last resort, and always fits. At opt_level 0: one operation a bundle,
 // program order, every value through memory.
 //
-// A call (inlined_call) may name scalar operands in LLO; they are moved to s0 .. before it, and no
-// other value lives in a register across it.
+// A call (inlined_call) takes scalars as operands, which arrive in the kernel's s0 ..; scalars and
+// predicates stay across it, vectors and masks do not.
 #pragma once
 
 #include <cstdint>

@@ -12,8 +12,8 @@
 
 namespace tpuc::regalloc {
 
-// Bundles in layout order: idle ones are left out except in delay slots, tokens and the operands of
-// calls are dropped. block_start[b] is the first bundle of block b (blocks.size(): the end).
+// Bundles in layout order: idle ones are left out except in delay slots, and so are tokens.
+// block_start[b] is the first bundle of block b (blocks.size(): the end).
 void EmitBundles(const llo::Function& function, const schedule::FunctionSchedule& schedule,
                  const Coloring& coloring, const Chip& chip, isa::Function* out,
                  std::vector<int>* block_start);

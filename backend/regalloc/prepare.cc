@@ -1,7 +1,10 @@
-// Block splitting at calls, call operands, renaming of block-local values.
+// Block splitting at calls, renaming of block-local values.
 #include "backend/regalloc/prepare.h"
 
+#include <algorithm>
+
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "backend/llo/liveness.h"
 #include "backend/llo/operands.h"
 
@@ -92,6 +95,33 @@ void RenameLocalValues(llo::Function* f, RegClass cls) {
   }
 }
 
+// Arithmetic whose result nobody reads. (A result popped must be popped, read or not.)
+void RemoveDead(llo::Function* f) {
+  using Key = std::pair<int, int>;  // class, register
+  for (bool changed = true; changed;) {
+    changed = false;
+    absl::flat_hash_set<Key> read;
+    for (const llo::Block& block : f->blocks) {
+      for (Inst inst : block.insts) {
+        if (inst.pred.valid()) inst.dest = Reg();
+        llo::ForEachRead(inst, [&](Reg r) { read.insert({static_cast<int>(r.cls), r.id}); });
+      }
+    }
+    auto dead = [&](const Inst& inst) {
+      isa::Slot slot = isa::Info(inst.op).slot;
+      bool pure = (slot == isa::Slot::kValu || slot == isa::Slot::kSalu) && inst.dest.valid() &&
+                  inst.dest.cls != RegClass::kToken && !llo::IsPop(inst.op) &&
+                  !isa::Info(inst.op).has_memory;
+      return pure && !read.contains({static_cast<int>(inst.dest.cls), inst.dest.id});
+    };
+    for (llo::Block& block : f->blocks) {
+      auto end = std::remove_if(block.insts.begin(), block.insts.end(), dead);
+      changed |= end != block.insts.end();
+      block.insts.erase(end, block.insts.end());
+    }
+  }
+}
+
 }  // namespace
 
 llo::Function Prepare(const llo::Function& function, FixedScalars* fixed) {
@@ -101,6 +131,7 @@ llo::Function Prepare(const llo::Function& function, FixedScalars* fixed) {
        {RegClass::kVector, RegClass::kMask, RegClass::kScalar, RegClass::kPredicate}) {
     RenameLocalValues(&f, cls);
   }
+  RemoveDead(&f);
   for (int a = 0; a < f.args; ++a) fixed->push_back({a, a});
   return f;
 }

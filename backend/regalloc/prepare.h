@@ -1,6 +1,7 @@
 // Brings an LLO function into the form that scheduling and allocation want.
 //
-//   ends blocks at calls and moves call operands to fixed registers
+//   ends blocks at calls
+//   leaves out arithmetic whose result nobody reads
 //   gives each value that lives and dies in one block a register of its own, so that reuse of a
 //   name does not order what is independent
 #pragma once
@@ -12,7 +13,7 @@
 
 namespace tpuc::regalloc {
 
-// Virtual scalars that must be in a given physical one: arguments and call operands.
+// Virtual scalars that must be in a given physical one: arguments.
 using FixedScalars = std::vector<std::pair<int, int>>;  // virtual, physical
 
 llo::Function Prepare(const llo::Function& function, FixedScalars* fixed);

@@ -10,6 +10,7 @@
 #include "absl/container/btree_map.h"
 #include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "backend/llo/liveness.h"
 #include "backend/llo/operands.h"
 #include "backend/regalloc/spill_code.h"
@@ -41,6 +42,7 @@ class Spiller {
     Inst inst;
     int reg = -1;       // register (as it was named) that is written or filled
     bool fill = false;  // inst.dest is its new name, the rest is yet to be made
+    Inst like;          // its predicate is the store's
   };
   // The only write of a register, where repeating it gives the same value again: anywhere (block
   // -1), or for reads up to instruction `until` of its block.
@@ -67,6 +69,7 @@ class Spiller {
   Outcome Load(int reg, int at, const absl::btree_set<int>& keep);
   Outcome ReadOperands(Inst* inst, int at);
   Outcome WriteResult(Inst* inst, int at);
+  Outcome LoadTranspose(int at);
   int64_t HomeOf(int reg);
   void EmitBlock(int b);
 
@@ -86,7 +89,10 @@ class Spiller {
   // Of the block at work.
   int block_ = 0;
   absl::flat_hash_map<int, Uses> uses_;
-  absl::btree_map<int, int> held_;  // register -> the name it has now
+  absl::btree_map<int, int> held_;    // register -> the name it has now
+  std::deque<int> dead_;              // where values that nobody reads were just written
+  absl::flat_hash_set<int> defined_;  // written so far, or before the block
+  absl::btree_set<int> pinned_;       // of the open transpose: all are there when it starts
 };
 
 // Made from nothing that changes, without side effects.
@@ -172,7 +178,7 @@ Spiller::Outcome Spiller::Evict(int at, const absl::btree_set<int>& keep) {
   int victim = -1;
   double worst = -1;
   for (const auto& [reg, name] : held_) {
-    if (keep.contains(reg)) continue;
+    if (keep.contains(reg) || pinned_.contains(reg)) continue;
     int next = NextUse(reg, at);
     double distance = next == kNever ? 1e12 : next == kAfterBlock ? 1e9 : next - at;
     // What is in memory already, or can be made again, costs no store.
@@ -247,13 +253,30 @@ Spiller::Outcome Spiller::WriteResult(Inst* inst, int at) {
     inst->dest.id = it->second;
     return Outcome::kOk;
   }
-  while (it == held_.end() && static_cast<int>(held_.size()) >= capacity_) {
+  constexpr int kPopsNear = 4;  // instructions that may share a bundle with this one
+  while (!dead_.empty() && dead_.front() + kPopsNear < at) dead_.pop_front();
+  while (it == held_.end() && static_cast<int>(held_.size() + dead_.size()) >= capacity_) {
+    if (static_cast<int>(held_.size()) < capacity_ / 2) break;
     if (Outcome o = Evict(at + 1, {}); o != Outcome::kOk) return o;
   }
   if (inst->pred.valid() && (homed_.contains(reg) || !IsLocal(reg))) {
-    inst->dest = f_.New(cls_);  // joins the rest of its value in memory
+    // Joins the rest of its value in memory. The new name has no old value to keep, so it is
+    // written always, or, where that could fault, cleared before.
+    inst->dest = f_.New(cls_);
+    if (isa::Info(inst->op).has_memory) {
+      Item clear;
+      clear.inst.op = cls_ == RegClass::kVector ? Opcode::kVmov : Opcode::kSmov;
+      clear.inst.dest = inst->dest;
+      clear.inst.src = {Operand::Imm(0)};
+      code_[block_].push_back(std::move(clear));
+    } else if (!llo::IsPop(inst->op)) {
+      inst->pred = Reg();
+    }
   } else if (NextUse(reg, at + 1) != kNever) {
     held_[reg] = reg;
+  } else {
+    // Popped for nobody, but into a register; a bundle may hold several such pops.
+    dead_.push_back(at);
   }
   return Outcome::kOk;
 }
@@ -262,13 +285,17 @@ Spiller::Outcome Spiller::SpillBlock(int b) {
   block_ = b;
   uses_.clear();
   held_.clear();
+  pinned_.clear();
+  dead_.clear();
   const std::vector<Inst>& insts = f_.blocks[b].insts;
   for (int i = 0; i < static_cast<int>(insts.size()); ++i) {
     llo::ForEachRead(insts[i], [&](Reg r) {
       if (r.cls == cls_) uses_[r.id].reads.push_back(i);
     });
   }
+  defined_.clear();
   live_.in[b].ForEach([&](int reg) {
+    defined_.insert(reg);
     if (IsLocal(reg)) held_[reg] = reg;
   });
   while (static_cast<int>(held_.size()) > capacity_) {
@@ -276,15 +303,46 @@ Spiller::Outcome Spiller::SpillBlock(int b) {
   }
   for (int i = 0; i < static_cast<int>(insts.size()); ++i) {
     Inst inst = insts[i];
+    if (llo::IsXposeStart(inst.op)) {
+      if (Outcome o = LoadTranspose(i); o != Outcome::kOk) return o;
+    }
+    if (llo::IsXposeEnd(inst.op)) pinned_.clear();
     if (Outcome o = ReadOperands(&inst, i); o != Outcome::kOk) return o;
     Item item;
     if (inst.dest.cls == cls_) {
       item.reg = inst.dest.id;
+      defined_.insert(item.reg);
+      item.like = inst;
       if (Outcome o = WriteResult(&inst, i); o != Outcome::kOk) return o;
     }
     item.inst = std::move(inst);
     code_[b].push_back(std::move(item));
   }
+  return Outcome::kOk;
+}
+
+// A transpose takes its unit from start to end, so what it reads must be at hand before.
+Spiller::Outcome Spiller::LoadTranspose(int at) {
+  const std::vector<Inst>& insts = f_.blocks[block_].insts;
+  int token = insts[at].dest.id;
+  absl::btree_set<int> operands;
+  for (int i = at; i < static_cast<int>(insts.size()); ++i) {
+    const Inst& inst = insts[i];
+    bool member = i == at || (llo::IsXposeMember(inst.op) && inst.src[0].reg.id == token);
+    if (!member) continue;
+    for (const Operand& o : inst.src) {
+      if (o.reg.cls == cls_) operands.insert(o.reg.id);
+    }
+    if (llo::IsXposeEnd(inst.op)) break;
+  }
+  // What comes in between needs some too.
+  constexpr int kBetween = 3;
+  if (static_cast<int>(operands.size()) + kBetween > capacity_) return Outcome::kOk;
+  for (int reg : operands) {
+    if (held_.contains(reg) || !defined_.contains(reg)) continue;
+    if (Outcome o = Load(reg, at, operands); o != Outcome::kOk) return o;
+  }
+  pinned_ = std::move(operands);
   return Outcome::kOk;
 }
 
@@ -330,7 +388,7 @@ void Spiller::EmitBlock(int b) {
     if (item.reg < 0 || !homed_.contains(item.reg)) continue;
     bool needed = !IsLocal(item.reg) || (last != last_fill.end() && last->second > i);
     if (!needed) continue;
-    AppendStore(inst.dest, HomeOf(item.reg), inst, area_, &f_, &out);
+    AppendStore(inst.dest, HomeOf(item.reg), item.like, area_, &f_, &out);
     ++counts_.spills;
   }
   f_.blocks[b].insts = std::move(out);

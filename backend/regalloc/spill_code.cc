@@ -44,12 +44,15 @@ int64_t NewHome(RegClass cls, SpillArea* area) {
 void AppendStore(Reg value, int64_t home, const Inst& like, const SpillArea& area,
                  llo::Function* function, std::vector<Inst>* out) {
   Reg stored = value;
+  Inst always = like;  // a predicated write would read the old value of a register that has none
+  always.pred = Reg();
   if (value.cls == RegClass::kMask) {
     stored = function->New(RegClass::kVector);
-    out->push_back(Make(Opcode::kVsel, stored, {value, Operand::Imm(1), Operand::Imm(0)}, like));
+    out->push_back(Make(Opcode::kVsel, stored, {value, Operand::Imm(1), Operand::Imm(0)}, always));
   } else if (value.cls == RegClass::kPredicate) {
     stored = function->New(RegClass::kScalar);
-    out->push_back(Make(Opcode::kSselect, stored, {value, Operand::Imm(1), Operand::Imm(0)}, like));
+    out->push_back(
+        Make(Opcode::kSselect, stored, {value, Operand::Imm(1), Operand::Imm(0)}, always));
   }
   bool vmem = InVmem(value.cls);
   Inst store = Make(vmem ? Opcode::kVst : Opcode::kSst, Reg(), {stored}, like);

@@ -14,9 +14,9 @@ namespace {
 
 using isa::Inst;
 
-// Cycles that keeping `spills` values in memory is taken to cost: the published kernels pay 0.1 to
-// 0.25 a spill where vector slots are the bound; a first one also waits for vst -> vld.
-double SpillCost(int spills) { return spills == 0 ? 0 : 8 + 0.4 * spills; }
+// Cycles that keeping `spills` values in memory is taken to cost; a first one also waits for vst ->
+// vld.
+double SpillCost(int spills, double weight) { return spills == 0 ? 0 : 8 + weight * spills; }
 
 struct Candidate {
   BlockSchedule schedule;
@@ -69,12 +69,22 @@ bool BestSchedule(const Graph& graph, int lower_bound, const Chip& chip,
                   const ScheduleOptions& options, BlockSchedule* out) {
   Candidate best;
   bool found = false;
-  for (const Policy& policy : Policies(graph, options)) {
+  for (Policy policy : Policies(graph, options)) {
     Candidate c;
-    if (!ListSchedule(graph, chip, policy, &c.schedule)) return false;
-    SinkTowardsReaders(graph, chip, &c.schedule);
+    if (!ListSchedule(graph, chip, policy, &c.schedule)) {
+      // A result could not leave its queue before one that it waits for (the reuse of a name).
+      policy.ordered_pushes = true;
+      if (!ListSchedule(graph, chip, policy, &c.schedule)) continue;
+    }
     c.spills = Spills(graph, c.schedule, options.registers);
-    c.cost = c.schedule.length + SpillCost(c.spills);
+    BlockSchedule sunk = c.schedule;
+    SinkTowardsReaders(graph, chip, &sunk);
+    int spills = Spills(graph, sunk, options.registers);
+    if (spills <= c.spills) {  // what helps one class can hurt another
+      c.spills = spills;
+      c.schedule = std::move(sunk);
+    }
+    c.cost = c.schedule.length + SpillCost(c.spills, options.spill_weight);
     if (options.must_fit && c.spills > 0) c.cost += 1e9 + c.spills * 1e3;
     bool better = !found || c.cost < best.cost;
     if (better) best = std::move(c);
@@ -84,7 +94,7 @@ bool BestSchedule(const Graph& graph, int lower_bound, const Chip& chip,
     if (free || best.cost <= lower_bound + lower_bound / 128) break;
   }
   *out = std::move(best.schedule);
-  return true;
+  return found;
 }
 
 // Values of block `b` that are not ready when the next block starts.

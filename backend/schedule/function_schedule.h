@@ -17,6 +17,7 @@ namespace tpuc::schedule {
 struct ScheduleOptions {
   std::array<int, 4> registers = {};  // of each class, by ClassIndex
   int window = kNoLimit;              // widest to try; 1: program order only
+  double spill_weight = 0.5;          // cycles a spilled value is taken to cost
   bool near_order = false;            // program order fits the registers: stay near it
   bool must_fit = false;  // a schedule that needs spills loses against any that does not
 };

@@ -42,7 +42,8 @@ class Builder {
   void WriteRegister(int node, const Inst& inst);
   void Queues(int node, const Inst& inst);
   void Mxu(int node, const Inst& inst);
-  void TransposeOperands();
+  std::vector<char> Followers(int start, int last) const;
+  void TransposeOperands(bool later);
   void Terminator(const Inst& inst);
   void MakeRows();
   void Heights();
@@ -160,23 +161,44 @@ void Builder::Mxu(int node, const Inst& inst) {
   }
 }
 
+// The nodes up to `last` that must follow `start`.
+std::vector<char> Builder::Followers(int start, int last) const {
+  std::vector<char> follows(last - start + 1, 0);
+  follows[0] = 1;
+  std::vector<std::pair<int, int>> edges;
+  for (const auto& [from, edge] : raw_) {
+    if (from >= start && edge.to <= last && edge.to > from) edges.push_back({from, edge.to});
+  }
+  std::sort(edges.begin(), edges.end());
+  for (auto [from, to] : edges) follows[to - start] |= follows[from - start];
+  return follows;
+}
+
 // A transpose starts only when all it will take is on its way: its unit is locked until its end,
-// and what it waits for may have to come through the same unit.
-void Builder::TransposeOperands() {
+// and what it waits for may have to come through the same unit. (What follows the start for the
+// sake of a name's reuse cannot precede it; `later`: what comes later in program order shall.)
+void Builder::TransposeOperands(bool later) {
   int step = chip_.interval(IntervalKey::kXlu);
   absl::flat_hash_map<int, std::pair<int, int>> place;  // member -> start, position
   for (const auto& [start, members] : members_) {
     for (size_t i = 1; i < members.size(); ++i) place[members[i]] = {start, static_cast<int>(i)};
   }
   if (place.empty()) return;
+  absl::flat_hash_map<int, std::vector<char>> followers;  // by start, where asked
   size_t n = raw_.size();
   for (size_t e = 0; e < n; ++e) {
     auto [from, edge] = raw_[e];
     auto it = place.find(edge.to);
-    if (it == place.end()) continue;
+    if (it == place.end() || place.contains(from)) continue;
     auto [start, position] = it->second;
-    bool inside = from == start || (place.contains(from) && place[from].first == start);
-    if (!inside) AddEdge(from, start, std::max(0, edge.latency - step * position));
+    if (from == start) continue;
+    if (from > start) {
+      if (!later) continue;
+      auto [set, is_new] = followers.emplace(start, std::vector<char>());
+      if (is_new) set->second = Followers(start, members_[start].back());
+      if (set->second[from - start]) continue;
+    }
+    AddEdge(from, start, std::max(0, edge.latency - step * position));
   }
 }
 
@@ -264,7 +286,8 @@ Graph Builder::Run() {
       last_sync_ = node;
     }
   }
-  TransposeOperands();
+  size_t edges = raw_.size();
+  TransposeOperands(true);
   if (g_.terminator >= 0) Terminator(block_.insts[g_.terminator]);
   for (auto& [key, state] : regs_) {
     if (state.value < 0) continue;
@@ -281,6 +304,12 @@ Graph Builder::Run() {
   }
   MakeRows();
   Heights();
+  if (g_.cyclic) {  // two transposes wait for each other: program order, then
+    raw_.resize(edges);
+    TransposeOperands(false);
+    MakeRows();
+    Heights();
+  }
   return std::move(g_);
 }
 

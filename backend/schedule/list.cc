@@ -58,7 +58,12 @@ class ListScheduler {
  private:
   int HeapOf(int node) const;
   int HeapCount() const { return kFirstUnitHeap + 3 * (chip_.xlus + 1) + 2 * chip_.mxus; }
-  int32_t Key(int node) const { return policy_.oldest_first ? -node : g_.height[node]; }
+  int32_t Key(int node) const {
+    if (policy_.ordered_pushes && OrderedUnit(node) >= 0) return kNoLimit - node;
+    return policy_.oldest_first ? -node : g_.height[node];
+  }
+  // Whose pushes the scheduler may reorder: 0 EUP, 1 V2S, 2 XLU; -1: the node is no such push.
+  int OrderedUnit(int node) const;
   bool InWindow(int node) const { return node - frontier_ < window_; }
   bool IsMember(int node) const { return llo::IsXposeMember(g_.inst(node).op); }
   void Release(int node);
@@ -92,7 +97,24 @@ class ListScheduler {
   std::vector<XluState> xlus_;
   std::vector<QueueState> queues_;
   std::array<int, 4> live_ = {};
+  std::array<std::vector<int>, 3> pushes_;  // by OrderedUnit, in program order
+  std::array<size_t, 3> next_push_ = {};
 };
+
+int ListScheduler::OrderedUnit(int node) const {
+  const Inst& inst = g_.inst(node);
+  if (!llo::IsPush(inst.op)) return -1;
+  switch (isa::Info(inst.op).unit) {
+    case isa::Unit::kEup:
+      return 0;
+    case isa::Unit::kV2s:
+      return 1;
+    case isa::Unit::kXlu:
+      return 2;
+    default:
+      return -1;  // the MXU's are in program order anyway
+  }
+}
 
 int ListScheduler::HeapOf(int node) const {
   const Inst& inst = g_.inst(node);
@@ -137,7 +159,9 @@ void ListScheduler::Release(int node) {
 }
 
 void ListScheduler::AdvanceFrontier() {
+  int before = frontier_;
   while (frontier_ < g_.size && out_.time[frontier_] >= 0) ++frontier_;
+  if (frontier_ > before) window_ = std::max(1, policy_.window);
   while (!outside_.empty() && InWindow(outside_.top().second)) {
     int node = outside_.top().second;
     outside_.pop();
@@ -208,6 +232,8 @@ bool ListScheduler::RaisesPressure(int node) const {
 Outcome ListScheduler::TryPlace(int node) {
   const Inst& inst = g_.inst(node);
   bool force = force_all_ || node == force_node_;
+  int ordered = policy_.ordered_pushes ? OrderedUnit(node) : -1;
+  if (ordered >= 0 && pushes_[ordered][next_push_[ordered]] != node) return Outcome::kBlocked;
   if (!force && RaisesPressure(node)) return Outcome::kHeld;
   if (static_cast<int>(out_.slots.size()) <= now_) out_.slots.resize(now_ + 1);
   if (!out_.slots[now_].Fits(inst, chip_)) {
@@ -222,6 +248,7 @@ Outcome ListScheduler::TryPlace(int node) {
     return Outcome::kBlocked;
   }
   Place(node, unit);
+  if (ordered >= 0) ++next_push_[ordered];
   return Outcome::kPlaced;
 }
 
@@ -391,6 +418,9 @@ bool ListScheduler::Run() {
   xlus_.resize(chip_.xlus);
   queues_.resize(QueueCount(chip_));
   window_ = std::max(1, policy_.window);
+  for (int i = 0; i < n; ++i) {
+    if (int unit = OrderedUnit(i); unit >= 0) pushes_[unit].push_back(i);
+  }
   for (int i = 0; i < n; ++i) {
     if (left_[i] == 0) Release(i);
   }

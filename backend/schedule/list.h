@@ -26,6 +26,7 @@ struct Policy {
   int reserve = 0;            // registers of the limit that nothing new may take
   bool order_fits =
       false;  // program order stays within the limits: what is oldest may always start
+  bool ordered_pushes = false;  // pushes of one kind of unit in program order
 };
 
 struct BlockSchedule {
@@ -37,7 +38,8 @@ struct BlockSchedule {
   std::array<int, 4> max_live = {};  // by ClassIndex
 };
 
-// Schedules a block's graph. False if the pops cannot leave their queues in order (cyclic graph).
+// Schedules a block's graph. False if the pops cannot leave their queues in the order of the pushes
+// (as the policy has reordered them).
 bool ListSchedule(const Graph& graph, const Chip& chip, const Policy& policy, BlockSchedule* out);
 
 // Most registers of each class that the schedule holds at once, from the issue times.

@@ -178,7 +178,8 @@ void Player::Commit(const Inst& inst, int64_t at) {
     ForEachRow(inst, [&](auto row) { rows_[row] = at + chip_.latency(LatencyKey::kVst); });
   }
   if (inst.dest.valid()) {
-    ready_[static_cast<int>(inst.dest.cls) - 1][inst.dest.id] = at + Latency(inst, chip_);
+    int64_t& ready = ready_[static_cast<int>(inst.dest.cls) - 1][inst.dest.id];
+    ready = std::max(ready, at + Latency(inst, chip_));
   }
   if (inst.op == Opcode::kVdelay && inst.src[0].is_imm()) {
     now_ = std::max(now_, at + inst.src[0].imm);
