@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "backend/kernel/body_from_hlo.h"
 #include "backend/kernel/row_block.h"
+#include "backend/kernel/window_choice.h"
 #include "backend/kernel/windows.h"
 
 namespace tpuc {
@@ -41,11 +42,12 @@ void FlattenShape(const Shape& shape, std::vector<const Shape*>* leaves) {
 class ProgramBuilder {
  public:
   ProgramBuilder(const Module& module, const BufferAssignment& assignment, const Chip& chip,
-                 DiagSink* diags)
+                 DiagSink* diags, std::string* windows)
       : module_(module),
         assignment_(assignment),
         chip_(chip),
         diags_(diags),
+        windows_(windows),
         program_(std::make_unique<Program>()),
         next_hbm_(RoundUp(assignment.hbm_bytes)),
         next_vmem_(RoundUp(assignment.vmem_bytes)) {}
@@ -63,6 +65,7 @@ class ProgramBuilder {
   void VisitCopyDone(const Instruction& i);
   void VisitTuples(const Instruction& i);
   void VisitKernel(const Instruction& i);
+  void CutIntoBlocks(kernel::Kernel* k);
   void Visit(const Instruction& i);
   void MakeOutputs();
   int CopyKernel(const Instruction& i, int64_t leaf, const Shape& shape, int from);
@@ -78,6 +81,7 @@ class ProgramBuilder {
   const BufferAssignment& assignment_;
   const Chip& chip_;
   DiagSink* diags_;
+  std::string* windows_;  // where the tables of the choice of windows go; may be null
   std::unique_ptr<Program> program_;
   int64_t next_hbm_, next_vmem_;  // for what the assignment does not place
   int64_t position_ = 0;
@@ -246,6 +250,19 @@ std::string ProgramBuilder::BaseName(const Instruction& i) const {
   return at->name;
 }
 
+// Windows for a kernel over whole arrays.
+void ProgramBuilder::CutIntoBlocks(kernel::Kernel* k) {
+  const kernel::DimClasses classes = kernel::FindDimClasses(*k);
+  kernel::WindowChoice choice = kernel::ChooseWindows(*k, classes, chip_, windows_ != nullptr);
+  if (windows_ != nullptr) *windows_ += choice.table;
+  if (choice.plan.blocking.empty()) {
+    kernel::AddRowBlock(classes, k);
+  } else {
+    *k = kernel::ApplyBlocking(*k, classes, choice.plan.blocking);
+  }
+  kernel::CheckVmemBudget(*k, module_.source, chip_, diags_);
+}
+
 void ProgramBuilder::VisitKernel(const Instruction& i) {
   std::vector<const Shape*> leaves;
   FlattenShape(i.shape, &leaves);
@@ -264,8 +281,7 @@ void ProgramBuilder::VisitKernel(const Instruction& i) {
     values_[&i] = std::move(results);
     return;
   }
-  kernel::AddRowBlock(&body.kernel);
-  kernel::CheckVmemBudget(body.kernel, module_.source, chip_, diags_);
+  CutIntoBlocks(&body.kernel);
   Step step;
   step.kernel = static_cast<int>(program_->kernels.size());
   step.name = i.name;
@@ -328,8 +344,7 @@ int ProgramBuilder::CopyKernel(const Instruction& i, int64_t leaf, const Shape& 
   for (int n = 1; !kernel_names_.insert(body.kernel.name).second; ++n) {
     body.kernel.name = absl::StrCat(name, ".", n);
   }
-  kernel::AddRowBlock(&body.kernel);
-  kernel::CheckVmemBudget(body.kernel, module_.source, chip_, diags_);
+  CutIntoBlocks(&body.kernel);
   Use(from);
   Step step;
   step.kernel = static_cast<int>(program_->kernels.size());
@@ -396,8 +411,8 @@ std::unique_ptr<Program> ProgramBuilder::Build() {
 }  // namespace
 
 std::unique_ptr<Program> KernelsFromHlo(const Module& module, const BufferAssignment& assignment,
-                                        const Chip& chip, DiagSink* diags) {
-  return ProgramBuilder(module, assignment, chip, diags).Build();
+                                        const Chip& chip, DiagSink* diags, std::string* windows) {
+  return ProgramBuilder(module, assignment, chip, diags, windows).Build();
 }
 
 }  // namespace tpuc

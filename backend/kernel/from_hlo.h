@@ -10,6 +10,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "backend/chip/chip.h"
 #include "backend/kernel/kernel.h"
@@ -20,8 +21,10 @@
 namespace tpuc {
 
 // Null on error (operations that kernels have no form for: E1200; windows that do not fit: E1001).
+// `windows` gets the tables of window_choice.h.
 std::unique_ptr<kernel::Program> KernelsFromHlo(const Module& module,
                                                 const BufferAssignment& assignment,
-                                                const Chip& chip, DiagSink* diags);
+                                                const Chip& chip, DiagSink* diags,
+                                                std::string* windows = nullptr);
 
 }  // namespace tpuc

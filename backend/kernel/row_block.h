@@ -4,18 +4,18 @@
 //   becomes  param b0 = 512; grid i: cdiv(512, b0);  in x: f32[512,64] block [b0, 64] at (i, 0);
 //   ...
 //
-// The dimension may be cut that is carried from every output to the inputs without being reduced,
-// reshaped or permuted in its own elements: rows of an elementwise chain, the rows of the left side
-// of a dot, a batch dimension. By default the block is the whole dimension and the grid has one
-// step, so that nothing changes until a user asks.
+// The first dimension of the outputs that every operation takes block by block: rows of an
+// elementwise chain, the rows of the left side of a dot, a batch dimension. The block is the whole
+// dimension and the grid has one step, so that nothing changes until a user asks.
 #pragma once
 
+#include "backend/kernel/dim_classes.h"
 #include "backend/kernel/kernel.h"
 
 namespace tpuc::kernel {
 
 // False, and the kernel unchanged, where no dimension may be cut. The kernel must have no grid and
 // no parameters, one region, and whole-array loads and stores.
-bool AddRowBlock(Kernel* kernel);
+bool AddRowBlock(const DimClasses& classes, Kernel* kernel);
 
 }  // namespace tpuc::kernel

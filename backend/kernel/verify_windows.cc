@@ -103,7 +103,11 @@ bool WindowVerifier::BlockShapeAllowed(const Ref& ref) {
   if (rank >= 2) {
     // The last two dimensions in memory are the tiled ones.
     const bool minor = DimAllowed(ref, layout.minor_to_major[0], 128);
-    return DimAllowed(ref, layout.minor_to_major[1], 8) && minor;
+    // A view has no DMA: single rows of 32-bit tiles can be addressed where they lie.
+    const int64_t rows = layout.minor_to_major[1];
+    const bool squeezed = rows < static_cast<int64_t>(ref.squeezed.size()) && ref.squeezed[rows];
+    if (ref.InVmem() && squeezed && BitsOf(ref.shape.type) == 32) return minor;
+    return DimAllowed(ref, rows, 8) && minor;
   }
   const int64_t block = ref.block[0], dim = ref.shape.dims[0];
   const int64_t least = 128 * std::max(1, 32 / BitsOf(ref.shape.type));

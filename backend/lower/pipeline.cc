@@ -37,6 +37,22 @@ MemForm DropDims(const MemForm& form, const std::vector<bool>& squeezed) {
   return r;
 }
 
+// The last block of some dimension ends beyond the array's padding.
+bool RunsOver(const kernel::Ref& ref, const MemForm& array) {
+  for (int d = 0; d < static_cast<int>(ref.block.size()); ++d) {
+    int64_t n = ref.shape.dims[d], unit = 1;
+    if (array.flat) {
+      unit = kLanes * array.packing;
+    } else if (d == array.lane) {
+      unit = kLanes;
+    } else if (d == array.sub) {
+      unit = array.tile_sub;
+    }
+    if (CeilDiv(n, ref.block[d]) * ref.block[d] > CeilDiv(n, unit) * unit) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 bool Lowering::Allocate(absl::string_view name, int64_t rows, int* buffer, int64_t* offset) {
@@ -99,9 +115,9 @@ bool Lowering::SetUpRefs() {
     MemForm form = *block;
     if (s.operand >= 0 && ref.InVmem()) {
       // A view: the block's dimensions, the array's strides.
-      if (s.edge) {
+      if (s.edge && RunsOver(ref, *all)) {
         Fail(-1, absl::StrCat("operand ", ref.name,
-                              ": blocks of an array in VMEM that do not divide it"));
+                              ": blocks of an array in VMEM that run past its last tile"));
         return false;
       }
       form.stride = all->stride;
@@ -310,6 +326,17 @@ void Lowering::SetViewBase(int r, absl::Span<const Operand> axes_now) {
   Operand row = Imm(0);
   for (size_t d = 0; d < index.size(); ++d) {
     int64_t rows;
+    if (static_cast<int>(d) == s.array.sub && !s.array.flat && ref.block[d] == 1 &&
+        ref.shape.dims[d] > 1 && s.array.packing == 1) {  // single rows of tiles
+      int64_t tile = s.array.tile_sub;
+      Operand in_tile = s.array.sub_tiles == 1 ? index[d] : b_.Srem(index[d], Imm(tile));
+      row = b_.Sadd(row, in_tile);
+      if (s.array.sub_tiles > 1) {
+        row = b_.Sadd(row, b_.Smul(b_.Sdiv(index[d], Imm(tile)),
+                                   Imm(s.array.lane_tiles * s.array.tile_rows)));
+      }
+      continue;
+    }
     if (s.array.flat) {
       rows = ref.block[d] / (kLanes * s.array.packing);
     } else if (static_cast<int>(d) == s.array.lane) {

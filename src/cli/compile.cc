@@ -151,7 +151,12 @@ bool Road::Kernels() {
   if (done_.kind == InputKind::kKernel) {
     done_.kernels = ParseKernels(source_, options_.set, diags_);
   } else {
-    done_.kernels = KernelsFromHlo(*done_.module, assignment_, *options_.chip, diags_);
+    Chip limited = *options_.chip;
+    if (options_.vmem_limit > 0) limited.scoped_vmem_bytes = options_.vmem_limit;
+    std::string windows;
+    done_.kernels = KernelsFromHlo(*done_.module, assignment_, limited, diags_,
+                                   Wants("windows") ? &windows : nullptr);
+    if (Wants("windows")) Talk("windows", windows);
   }
   if (!done_.kernels || !VerifyKernels(*done_.kernels, *options_.chip, diags_)) return false;
   if (!dumps_) dumps_ = std::make_unique<Dumps>(options_.dump_to, done_.kernels->name);

@@ -29,7 +29,7 @@ struct CompileOptions {
   int opt_level = 2;
   std::string strips = "auto";           // auto | whole
   std::string stop_after;                // a pass, or hlo | kernel | llo | bundles; "": bundles
-  std::vector<std::string> print_after;  // passes, hlo | strips | kernel | llo | bundles, or "all"
+  std::vector<std::string> print_after;  // passes, hlo | windows | strips | kernel | llo | bundles, or "all"
   std::vector<std::string> disable_passes;
   bool print_changed = false;            // after each pass that changed the module
   bool verify_each = false;              // evaluate after each pass

@@ -55,7 +55,7 @@ bool CheckStages(const CompileOptions& o, DiagSink* diags) {
   for (const std::string& p : o.disable_passes) ok &= CheckName("pass", p, passes, diags);
   stops.insert(stops.end(), {"hlo", "kernel", "llo", "bundles"});
   if (!o.stop_after.empty()) ok &= CheckName("stage", o.stop_after, stops, diags);
-  stops.insert(stops.end(), {"strips", "all"});
+  stops.insert(stops.end(), {"windows", "strips", "all"});
   for (const std::string& p : o.print_after) ok &= CheckName("stage", p, stops, diags);
   return ok;
 }
