@@ -46,6 +46,7 @@ isa::MemRef Lowering::Address(const MemView& view, int64_t row,
   }
   std::sort(parts.begin(), parts.end());
   Coords key_at{Coord::Const(base.is_imm() ? -1 : base.reg.id)};
+  if (view.base_loop >= 0) key_at.push_back({view.base_loop, 1, 0});
   for (auto [loop, rows] : parts) {
     key_at.push_back({static_cast<int16_t>(loop), static_cast<int32_t>(rows), 0});
     Key key{kAddressKey, {}, key_at};
@@ -233,6 +234,7 @@ Operand Lowering::LoadTile(const MemView& whole_view, absl::Span<const Start> st
         Operand tile =
             b_.Smul(b_.Sdiv(i, Imm(form.tile_sub)), Imm((form.lane_tiles - 1) * form.tile_rows));
         view.base = b_.Sadd(b_.Sadd(tile, i), view.base);
+        view.base_loop = r.loop;
       } else {
         Fail(id, "single rows of a packed type inside a loop");
         return Imm(0);
@@ -381,7 +383,8 @@ void Lowering::StoreTile(const MemView& whole_view, absl::Span<const Start> star
   };
   if (form.sub < 0) {
     isa::MemRef mem = Address(view, 0, terms);
-    mem.sublane_mask = whole_view.form.tile_rows >= kSublanes ? 0xff : 1;
+    const bool all = whole_view.form.tile_rows >= kSublanes && !whole_view.one_row;
+    mem.sublane_mask = all ? 0xff : 1;
     store(mem, packed);
     return;
   }

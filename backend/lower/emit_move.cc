@@ -167,6 +167,7 @@ Operand Lowering::LaneToSub(NodeId id, const Coords& at, int d) {
     MemView moved = *view;
     int64_t rows = view->form.flat ? 1 : view->form.tile_rows;
     moved.base = b_.Sadd(b_.Smul(tile_index, Imm(rows)), view->base);
+    moved.base_loop = at[d].loop;
     source[d] = Coord::Const(0);
     row = LoadTile(moved, starts, dims(id), from, source, id);
   }

@@ -35,6 +35,8 @@ struct MemView {
   Operand base;        // scalar row, or immediate 0
   int64_t offset = 0;  // rows added to it
   int buffer = -1;     // for MemRef
+  int16_t base_loop = -1;  // loop whose counter `base` depends on, beside the view's own place
+  bool one_row = false;    // single rows of tiles that others share
 };
 
 struct RefState {

@@ -331,6 +331,7 @@ void Lowering::SetViewBase(int r, absl::Span<const Operand> axes_now) {
       int64_t tile = s.array.tile_sub;
       Operand in_tile = s.array.sub_tiles == 1 ? index[d] : b_.Srem(index[d], Imm(tile));
       row = b_.Sadd(row, in_tile);
+      s.view.one_row = true;
       if (s.array.sub_tiles > 1) {
         row = b_.Sadd(row, b_.Smul(b_.Sdiv(index[d], Imm(tile)),
                                    Imm(s.array.lane_tiles * s.array.tile_rows)));
