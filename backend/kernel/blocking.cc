@@ -131,18 +131,25 @@ class Rewriter {
 
 void Rewriter::MakeGrid() {
   static constexpr const char* kNames[] = {"i", "j", "k", "l", "m", "n"};
+  absl::flat_hash_set<std::string> taken;
+  for (const Ref& r : k_.refs) taken.insert(r.name);
+  const auto unique = [&](std::string name) {
+    const std::string base = name;
+    for (int n = 1; !taken.insert(name).second; ++n) name = absl::StrCat(base, "_", n);
+    return name;
+  };
   for (size_t a = 0; a < blocking_.size(); ++a) {
     const CutAxis& cut = blocking_[a];
     const int64_t extent = classes_.classes[cut.cls].extent;
     GridAxis axis;
-    axis.name = a < 6 ? kNames[a] : absl::StrCat("i", a);
+    axis.name = unique(a < 6 ? kNames[a] : absl::StrCat("i", a));
     axis.extent = (extent + cut.block - 1) / cut.block;
     param_of_.push_back(-1);
     if (cut.squeeze) {
       axis.size = Expr::Const(extent);
     } else {
       param_of_.back() = static_cast<int>(out_.params.size());
-      out_.params.push_back({absl::StrCat("b", out_.params.size()), cut.block});
+      out_.params.push_back({unique(absl::StrCat("b", out_.params.size())), cut.block});
       axis.size = MakeExpr(Expr::Kind::kCdiv, {Expr::Const(extent), Expr::Param(param_of_.back())});
       if (cut.reduced && extent % cut.block == 0) {
         Assert divides;

@@ -506,10 +506,7 @@ bool Builder::Build(const Instruction& instruction, const std::vector<std::strin
   kernel_.name = instruction.name;
   kernel_.loc = instruction.loc;
   operand_names_ = operand_names;
-  // What the printed kernel adds.
-  for (const char* word : {"o", "i", "j", "k", "l", "m", "n", "b0", "b1", "b2", "b3"}) {
-    names_.insert(word);
-  }
+  for (const char* word : {"o", "i", "b0"}) names_.insert(word);  // what the printed kernel adds
   if (instruction.op != Op::kFusion && InfoOf(instruction.op).op_class == OpClass::kCall) {
     return Fail(instruction, absl::StrCat(std::string(OpName(instruction.op)),
                                           " is not supported in kernels yet"));

@@ -231,7 +231,7 @@ bool Chooser::Price(Blocking order, WindowPlan* plan) const {
   }
   plan->blocking = std::move(order);
   plan->buffers.assign(k_.refs.size(), 2);
-  const double rate = chip_.hbm_bytes_per_cycle;
+  const double rate = std::max(1.0, chip_.hbm_bytes_per_cycle);
   double first = 0, last = 0, starts = 0, moved = 0, in_step = 0;
   double vmem = static_cast<double>(work_.TemporaryBytes(block_));
   bool reduced = false;
