@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/eval/blocks.h"
+#include "src/eval/complex.h"
 #include "src/eval/elementwise.h"
 
 namespace tpuc {
@@ -176,7 +177,9 @@ bool IntegerBlock(Op op, int bits, const T* a, const T* b, int64_t n, T* o) {
 
 template <typename T>
 bool BinaryBlock(Op op, int bits, const T* a, const T* b, int64_t n, T* out) {
-  if constexpr (std::is_floating_point_v<T>) {
+  if constexpr (kIsComplex<T>) {
+    return ComplexBlock(op, a, b, n, out);
+  } else if constexpr (std::is_floating_point_v<T>) {
     return FloatBlock(op, a, b, n, out);
   } else {
     return IntegerBlock(op, bits, a, b, n, out);
@@ -188,6 +191,10 @@ template bool BinaryBlock(Op, int, const int64_t*, const int64_t*, int64_t, int6
 template bool BinaryBlock(Op, int, const uint64_t*, const uint64_t*, int64_t, uint64_t*);
 template bool BinaryBlock(Op, int, const float*, const float*, int64_t, float*);
 template bool BinaryBlock(Op, int, const double*, const double*, int64_t, double*);
+template bool BinaryBlock(Op, int, const std::complex<float>*, const std::complex<float>*, int64_t,
+                          std::complex<float>*);
+template bool BinaryBlock(Op, int, const std::complex<double>*, const std::complex<double>*,
+                          int64_t, std::complex<double>*);
 
 bool EvalBinary(Op op, const Literal& a, const Literal& b, Literal* out, std::string* error) {
   const Type type = out->shape().type;

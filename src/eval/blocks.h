@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "src/ir/native.h"
 #include "src/ir/literal.h"
+#include "src/ir/native.h"
 
 namespace tpuc {
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/eval/attrs.h"
 #include "src/eval/blocks.h"
+#include "src/eval/complex.h"
 #include "src/eval/strided.h"
 #include "src/num/convert.h"
 
@@ -105,6 +106,13 @@ bool EvalClamp(const Literal& low, const Literal& x, const Literal& high, Litera
 
 bool EvalElementwise(Op op, absl::Span<const Literal* const> operands, absl::Span<const Attr> attrs,
                      Literal* out, std::string* error) {
+  const auto is_complex = [](const Literal& x) {
+    return ClassOf(x.shape().type) == TypeClass::kComplex;
+  };
+  const bool moves = op == Op::kSelect || op == Op::kBitcastConvert;
+  if (!moves && (is_complex(*operands[0]) || is_complex(*out))) {
+    return EvalComplex(op, operands, attrs, out, error);
+  }
   switch (op) {
     case Op::kCompare:
       return EvalCompare(*operands[0], *operands[1], WordOf(attrs, AttrId::kDirection),
@@ -117,6 +125,8 @@ bool EvalElementwise(Op op, absl::Span<const Literal* const> operands, absl::Spa
       return EvalConvert(*operands[0], out, error);
     case Op::kBitcastConvert:
       return EvalBitcastConvert(*operands[0], out, error);
+    case Op::kStochasticConvert:
+      return EvalStochasticConvert(*operands[0], *operands[1], out, error);
     case Op::kReducePrecision:
       return EvalReducePrecision(*operands[0],
                                  static_cast<int>(IntOf(attrs, AttrId::kExponentBits)),

@@ -22,7 +22,11 @@ bool EvalBinary(Op op, const Literal& a, const Literal& b, Literal* out, std::st
 bool EvalConvert(const Literal& a, Literal* out, std::string* error);
 bool EvalReducePrecision(const Literal& a, int exponent_bits, int mantissa_bits, Literal* out,
                          std::string* error);
+// Between types of different width the minor dimension holds the parts, the low one first.
 bool EvalBitcastConvert(const Literal& a, Literal* out, std::string* error);
+// To an integer, up or down by the fraction's chance: up where the random bits are below it.
+bool EvalStochasticConvert(const Literal& a, const Literal& random, Literal* out,
+                           std::string* error);
 
 // One binary operation on n values of a compute type; `bits` is the width of the element type.
 // False where the operation does not exist for T.

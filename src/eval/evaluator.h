@@ -2,7 +2,10 @@
 // right before fast. What XLA computes on a CPU without excess precision (kIeee), or with f32 dots
 // rounded as the MXU rounds them (kChip).
 //
-// Narrow floats compute each operation in f32 and round back to nearest even. Integers wrap; x/0 is
+// Integers wrap; arrays of dynamic dimensions are held at their actual sizes while the program runs
+// and padded with zeros to their bounds where they are results. Random numbers (rng) come from
+// Philox keyed by the instruction, so that a run repeats; see random.h.
+// Narrow floats compute each operation in f32 and round back to nearest even. x/0 is
 // -1 (signed) or all ones, x%0 is x, shifts by the width or more leave nothing (or the sign).
 // Evaluation order is the computation's instruction order, without recursion over operands; values
 // are freed after their last use. Operations and types it cannot run are diagnostics naming them.
@@ -33,6 +36,9 @@ struct EvalOptions {
   std::function<std::optional<std::vector<Literal>>(const Instruction& call,
                                                     std::vector<Literal> operands, DiagSink* diags)>
       custom_call;
+  // Computations being run for single elements of others (a loop in a reducer ...). Callers leave
+  // it at 0.
+  int nesting = 0;
 };
 
 // Runs the entry computation. inputs[i] is parameter i, of a compatible shape. A wrong number or
@@ -40,6 +46,13 @@ struct EvalOptions {
 // cannot be allocated (kEvalMemory) and unsupported operations (kUnsupportedOp).
 std::optional<Literal> Evaluate(const Module& module, std::vector<Literal> inputs,
                                 const EvalOptions& options, DiagSink* diags);
+
+// Runs a computation on array arguments to the leaves of its result. nullopt and *error where it
+// cannot be run, or where too many of these are under way (options.nesting).
+std::optional<std::vector<Literal>> EvaluateComputation(const Computation& computation,
+                                                        std::vector<Literal> arguments,
+                                                        const EvalOptions& options,
+                                                        std::string* error);
 
 // One operation without called computations on literals; the result has `shape`. Operands are
 // dense row major. Operands and attributes must be those of a verified instruction. nullopt and

@@ -39,8 +39,13 @@ Literal Splat(const Literal& scalar, int64_t n) {
 }  // namespace
 
 bool LaneProgram::Append(const Computation& computation,
-                         const std::vector<std::vector<int>>& arguments, int depth,
-                         std::vector<int>* results, std::string* error) {
+                         const std::vector<std::vector<int>>& arguments, const Instruction* result,
+                         int depth, std::vector<int>* results, std::string* error) {
+  constexpr size_t kMaxSteps = 100000;  // calls of calls may multiply
+  if (steps_.size() > kMaxSteps) {
+    *error = absl::StrCat("more than ", kMaxSteps, " operations in computation ", computation.name);
+    return false;
+  }
   if (depth > kMaxCallDepth) {
     *error = absl::StrCat("calls nested deeper than ", kMaxCallDepth);
     return false;
@@ -70,7 +75,7 @@ bool LaneProgram::Append(const Computation& computation,
         const Computation* callee =
             in.ComputationAttr(in.op == Op::kCall ? AttrId::kToApply : AttrId::kCalls);
         std::vector<int> inner;
-        if (!Append(*callee, values, depth + 1, &inner, error)) return false;
+        if (!Append(*callee, values, callee->root, depth + 1, &inner, error)) return false;
         slots[&in] = std::move(inner);
         continue;
       }
@@ -89,25 +94,68 @@ bool LaneProgram::Append(const Computation& computation,
     mine = {slots_++};
     steps_.push_back({&in, std::move(operands), mine[0]});
   }
-  *results = slots[computation.root];
+  *results = slots[result];
   return true;
 }
 
-std::optional<LaneProgram> LaneProgram::Make(const Computation& computation, std::string* error) {
+std::optional<LaneProgram> LaneProgram::Make(const Computation& computation, std::string* error,
+                                             const Instruction* result) {
   LaneProgram program;
+  std::vector<const Shape*> shapes{&computation.root->shape};
+  for (const Instruction* parameter : computation.Parameters()) {
+    shapes.push_back(&parameter->shape);
+  }
+  for (const Shape& element : computation.root->shape.elements) shapes.push_back(&element);
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    if (shapes[i]->IsScalar() || (i == 0 && shapes[i]->IsTuple())) continue;
+    *error = absl::StrCat("a computation of ", ToString(*shapes[i], false), " for each element (",
+                          computation.name, ")");
+    return std::nullopt;
+  }
   std::vector<std::vector<int>> arguments;
   for (size_t i = 0; i < computation.Parameters().size(); ++i) {
     arguments.push_back({program.slots_++});
   }
   program.arguments_ = program.slots_;
-  if (!program.Append(computation, arguments, 0, &program.results_, error)) return std::nullopt;
+  const Instruction* wanted = result != nullptr ? result : computation.root;
+  if (program.Append(computation, arguments, wanted, 0, &program.results_, error)) return program;
+  if (result != nullptr) return std::nullopt;
+  program.each_ = &computation;
   return program;
+}
+
+std::optional<std::vector<Literal>> LaneProgram::RunEach(int64_t n,
+                                                         absl::Span<const Literal* const> arguments,
+                                                         const EvalOptions& options,
+                                                         std::string* error) const {
+  const Shape& shape = each_->root->shape;
+  std::vector<Literal> results;
+  for (const Shape& leaf : shape.IsTuple() ? shape.elements : std::vector<Shape>{shape}) {
+    results.emplace_back(Shape::Array(leaf.type, {n}));
+  }
+  const auto element = [](const Literal& x, int64_t i) {
+    Literal scalar(Shape::Array(x.shape().type, {}));
+    std::memcpy(scalar.bytes(), x.bytes() + i * scalar.byte_size(), scalar.byte_size());
+    return scalar;
+  };
+  for (int64_t i = 0; i < n; ++i) {
+    std::vector<Literal> scalars;
+    for (const Literal* argument : arguments) scalars.push_back(element(*argument, i));
+    auto leaves = EvaluateComputation(*each_, std::move(scalars), options, error);
+    if (!leaves) return std::nullopt;
+    for (size_t r = 0; r < results.size(); ++r) {
+      const int64_t bytes = (*leaves)[r].byte_size();
+      std::memcpy(results[r].bytes() + i * bytes, (*leaves)[r].bytes(), bytes);
+    }
+  }
+  return results;
 }
 
 std::optional<std::vector<Literal>> LaneProgram::Run(int64_t n,
                                                      absl::Span<const Literal* const> arguments,
                                                      const EvalOptions& options,
                                                      std::string* error) const {
+  if (each_ != nullptr) return RunEach(n, arguments, options, error);
   std::vector<const Literal*> values(slots_);
   std::vector<Literal> made(slots_);
   for (int i = 0; i < arguments_; ++i) values[i] = arguments[i];

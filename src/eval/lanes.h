@@ -16,9 +16,11 @@ namespace tpuc {
 
 class LaneProgram {
  public:
-  // nullopt and *error where the computation holds more than element-wise operations on scalars
-  // and calls to such.
-  static std::optional<LaneProgram> Make(const Computation& computation, std::string* error);
+  // nullopt and *error where the computation takes or yields more than scalars. A computation of
+  // more than element-wise operations and calls to such (loops, branches) runs lane by lane.
+  // `result`: the value wanted in place of the root.
+  static std::optional<LaneProgram> Make(const Computation& computation, std::string* error,
+                                         const Instruction* result = nullptr);
 
   // arguments[i] holds n lanes of parameter i. Returns n lanes of each result leaf, or nullopt and
   // *error for an unsupported type.
@@ -32,8 +34,12 @@ class LaneProgram {
     int result;                 // slot
   };
   bool Append(const Computation& computation, const std::vector<std::vector<int>>& arguments,
-              int depth, std::vector<int>* results, std::string* error);
+              const Instruction* result, int depth, std::vector<int>* results, std::string* error);
 
+  std::optional<std::vector<Literal>> RunEach(int64_t n, absl::Span<const Literal* const> arguments,
+                                              const EvalOptions& options, std::string* error) const;
+
+  const Computation* each_ = nullptr;  // run lane by lane
   std::vector<Step> steps_;
   std::vector<int> results_;
   int arguments_ = 0, slots_ = 0;  // slots 0 .. arguments_ - 1 are the arguments

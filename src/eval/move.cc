@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/eval/attrs.h"
+#include "src/eval/dynamic.h"
 #include "src/eval/strided.h"
 
 namespace tpuc {
@@ -111,6 +112,16 @@ void Bitcast(const Literal& a, Literal* out) {
 }
 
 }  // namespace
+
+bool EvalResize(Op op, const Literal& a, Literal* out, std::string*) {
+  if (op == Op::kSetDimensionSize) {
+    *out = Resized(a, out->shape());
+  } else {  // row-major order, as far as it goes
+    const int64_t bytes = std::min(a.byte_size(), out->byte_size());
+    if (bytes > 0) std::memcpy(out->bytes(), a.bytes(), bytes);
+  }
+  return true;
+}
 
 bool EvalIota(int64_t dimension, Literal* out, std::string* error) {
   const Type type = out->shape().type;

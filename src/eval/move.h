@@ -13,6 +13,9 @@ namespace tpuc {
 // above or its type is not supported.
 bool EvalMove(Op op, absl::Span<const Literal* const> operands, absl::Span<const Attr> attrs,
               Literal* out, std::string* error);
+// set-dimension-size and dynamic-reshape: *out has the actual dimensions; what is cut off is lost,
+// what is missing is 0.
+bool EvalResize(Op op, const Literal& a, Literal* out, std::string* error);
 bool EvalIota(int64_t dimension, Literal* out, std::string* error);
 
 }  // namespace tpuc

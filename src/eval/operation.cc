@@ -6,10 +6,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/eval/attrs.h"
-#include "src/eval/dot.h"
+#include "src/eval/contract.h"
 #include "src/eval/elementwise.h"
+#include "src/eval/index.h"
+#include "src/eval/lanes.h"
+#include "src/eval/linalg.h"
 #include "src/eval/move.h"
+#include "src/eval/norm.h"
+#include "src/eval/random.h"
 #include "src/eval/reduce.h"
+#include "src/eval/sort.h"
+#include "src/eval/window.h"
 #include "src/ir/op_table.h"
 
 namespace tpuc {
@@ -39,9 +46,45 @@ int64_t DefaultMemoryLimit() {
 
 bool EvalOperation(Op op, absl::Span<const Literal* const> operands, absl::Span<const Attr> attrs,
                    const EvalOptions& options, Literal* out, std::string* error) {
-  if (op == Op::kIota) return EvalIota(IntOf(attrs, AttrId::kIotaDimension), out, error);
-  if (op == Op::kDot && operands.size() == 2) {
-    return EvalDot(*operands[0], *operands[1], attrs, options, out, error);
+  const auto flag = [&](AttrId id) {
+    const bool* value = FindAttr<bool>(attrs, id);
+    return value != nullptr && *value;
+  };
+  switch (op) {
+    case Op::kIota:
+      return EvalIota(IntOf(attrs, AttrId::kIotaDimension), out, error);
+    case Op::kDot:
+      if (operands.size() != 2) break;
+      return EvalDot(*operands[0], *operands[1], attrs, options, out, error);
+    case Op::kRaggedDot:
+      return EvalRaggedDot(operands, attrs, options, out, error);
+    case Op::kScaledDot:
+      return EvalScaledDot(operands, attrs, options, out, error);
+    case Op::kConvolution:
+      if (operands.size() != 2) break;
+      return EvalConvolution(*operands[0], *operands[1], attrs, options, out, error);
+    case Op::kDynamicSlice:
+      return EvalDynamicSlice(operands, out, error);
+    case Op::kDynamicUpdateSlice:
+      return EvalDynamicUpdateSlice(operands, out, error);
+    case Op::kGather:
+      return out->size() == 0 || EvalGather(*operands[0], *operands[1], attrs, out, error);
+    case Op::kGetDimensionSize:
+      out->data<int32_t>()[0] =
+          static_cast<int32_t>(operands[0]->shape().dims[IntsOf(attrs, AttrId::kDimensions)[0]]);
+      return true;
+    case Op::kSetDimensionSize:
+    case Op::kDynamicReshape:
+      return EvalResize(op, *operands[0], out, error);
+    case Op::kCholesky:
+      return out->size() == 0 || EvalCholesky(*operands[0], flag(AttrId::kLower), out, error);
+    case Op::kTriangularSolve:
+      return out->size() == 0 || EvalTriangularSolve(*operands[0], *operands[1], attrs, out, error);
+    case Op::kFft:
+      return EvalFft(*operands[0], WordOf(attrs, AttrId::kFftType),
+                     IntsOf(attrs, AttrId::kFftLength), out, error);
+    default:
+      break;
   }
   const OpClass op_class = InfoOf(op).op_class;
   if (op_class == OpClass::kElementwise && op != Op::kMap) {
@@ -52,6 +95,43 @@ bool EvalOperation(Op op, absl::Span<const Literal* const> operands, absl::Span<
   }
   *error = std::string(OpName(op));
   return false;
+}
+
+bool EvalInstruction(const Instruction& in, absl::Span<const Literal* const> operands,
+                     const EvalOptions& options, absl::Span<Literal* const> outs,
+                     std::string* error) {
+  switch (in.op) {
+    case Op::kMap:
+      return EvalMap(*in.ComputationAttr(AttrId::kToApply), operands, options, outs[0], error);
+    case Op::kReduce:
+      return EvalReduceInstruction(in, operands, options, outs, error);
+    case Op::kReduceWindow:
+      return EvalReduceWindow(in, operands, options, outs, error);
+    case Op::kSelectAndScatter:
+      return EvalSelectAndScatter(in, *operands[0], *operands[1], *operands[2], options, outs[0],
+                                  error);
+    case Op::kScatter:
+      return EvalScatter(in, operands, options, outs, error);
+    case Op::kSort:
+      return EvalSort(in, operands, options, outs, error);
+    case Op::kTopk:
+      return EvalTopk(*operands[0], in.BoolAttr(AttrId::kLargest, true), outs[0], outs[1], error);
+    case Op::kScan:
+      return EvalScan(in, operands, options, outs, error);
+    case Op::kBatchNormTraining:
+    case Op::kBatchNormInference:
+    case Op::kBatchNormGrad:
+      return EvalBatchNorm(in, operands, outs, error);
+    case Op::kRngBitGenerator:
+      return EvalRngBitGenerator(*operands[0], in.StringAttr(AttrId::kRngAlgorithm), outs[0],
+                                 outs[1], error);
+    default:
+      if (outs.size() == 1) {
+        return EvalOperation(in.op, operands, in.attrs, options, outs[0], error);
+      }
+      *error = std::string(OpName(in.op));
+      return false;
+  }
 }
 
 std::optional<Literal> EvaluateOp(Op op, const Shape& shape,

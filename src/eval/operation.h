@@ -16,4 +16,15 @@ bool EvalOperation(Op op, absl::Span<const Literal* const> operands, absl::Span<
 // Bytes that literals may take when nothing else is said: three quarters of physical memory.
 int64_t DefaultMemoryLimit();
 
+// Any instruction on arrays, those with called computations and several results included (not calls
+// and loops, which are frames of a run). outs: the leaves of the result, allocated; of scatter they
+// hold the operands.
+bool EvalInstruction(const Instruction& in, absl::Span<const Literal* const> operands,
+                     const EvalOptions& options, absl::Span<Literal* const> outs,
+                     std::string* error);
+
+// scan; see scan.cc.
+bool EvalScan(const Instruction& in, absl::Span<const Literal* const> operands,
+              const EvalOptions& options, absl::Span<Literal* const> outs, std::string* error);
+
 }  // namespace tpuc

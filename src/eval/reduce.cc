@@ -106,6 +106,11 @@ void ReduceWith(Op op, const Literal& operand, const Literal& init, const Ints& 
   });
 }
 
+// Combining with it changes nothing.
+bool IsIdentity(Op op, const Literal& init) {
+  return ElementAsDouble(init.shape().type, init.bytes(), 0) == (op == Op::kMultiply ? 1 : 0);
+}
+
 // Elements data[base[i] + shift] as n lanes.
 Literal Gather(const Literal& from, const int64_t* base, int64_t n, int64_t stride, int64_t shift) {
   Literal lanes(Shape::Array(from.shape().type, {n}));
@@ -200,7 +205,7 @@ bool EvalSimpleReduce(Op reducer, const Literal& operand, const Literal& init,
                       const Ints& dimensions, Literal* out, std::string* error) {
   const Type type = operand.shape().type;
   bool known = true;
-  const bool typed = VisitCompute(type, [&](auto tag) {
+  const bool typed = VisitNumber(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     T probe[1] = {T{1}};
     known = BinaryBlock(reducer, ValueBits(type), probe, probe, 1, probe);
@@ -216,6 +221,27 @@ bool EvalSimpleReduce(Op reducer, const Literal& operand, const Literal& init,
     *error = absl::StrCat("reduce of ", TypeName(type), " by ", OpName(reducer));
   }
   return typed && known;
+}
+
+bool EvalReduceInstruction(const Instruction& in, absl::Span<const Literal* const> operands,
+                           const EvalOptions& options, absl::Span<Literal* const> outs,
+                           std::string* error) {
+  const Computation& reducer = *in.ComputationAttr(AttrId::kToApply);
+  const Ints& dimensions = in.IntsAttr(AttrId::kDimensions);
+  const size_t n = operands.size() / 2;
+  const Literal &operand = *operands[0], &init = *operands[n];
+  Op simple;
+  if (n > 1 || !SimpleReducer(reducer, &simple) || !init.shape().IsScalar()) {
+    return EvalGeneralReduce(reducer, operands.subspan(0, n), operands.subspan(n), dimensions,
+                             options, outs, error);
+  }
+  const Type type = operand.shape().type;
+  const bool narrow = IsFloat(type) && BitsOf(type) < 32;
+  const bool sums = simple == Op::kAdd || simple == Op::kMultiply || simple == Op::kXor;
+  const bool each_step = options.numbers == Numbers::kIeee && sums && operand.size() > 0 &&
+                         ComputeOf(type) != Compute::kNone && (narrow || !IsIdentity(simple, init));
+  return (each_step ? EvalNarrowReduce : EvalSimpleReduce)(simple, operand, init, dimensions,
+                                                           outs[0], error);
 }
 
 bool EvalGeneralReduce(const Computation& computation, absl::Span<const Literal* const> operands,

@@ -13,13 +13,18 @@
 
 namespace tpuc {
 
+// The instruction: n operands, n initial values, n allocated outs.
+bool EvalReduceInstruction(const Instruction& in, absl::Span<const Literal* const> operands,
+                           const EvalOptions& options, absl::Span<Literal* const> outs,
+                           std::string* error);
+
 // reducer: kAdd kMultiply kMaximum kMinimum kAnd kOr kXor. *out is allocated: the operand's
 // dimensions less `dimensions`.
 bool EvalSimpleReduce(Op reducer, const Literal& operand, const Literal& init,
                       const Ints& dimensions, Literal* out, std::string* error);
 
-// The same for kAdd and kMultiply of floats narrower than f32 and a non-empty operand, rounding
-// after each step in XLA's order.
+// The same for a non-empty operand, step by step in the order of XLA's CPU backend: narrow floats
+// round after each step, and an initial value that changes its partner enters as often as there.
 bool EvalNarrowReduce(Op reducer, const Literal& operand, const Literal& init,
                       const Ints& dimensions, Literal* out, std::string* error);
 

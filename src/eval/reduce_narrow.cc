@@ -1,15 +1,17 @@
-// Sums and products of narrow floats with a rounding after every step, in the order of XLA's CPU
+// Sums and products step by step (narrow floats round after each) in the order of XLA's CPU
 // backend, which first reduces windows of 32 along each long reduced dimension (padded evenly on
 // both sides) and repeats until none is longer, then reduces what is left from the initial value.
 // Order found from results: oracle/corpus, f16 reductions over 64 to 2^20 elements, equal to the
-// bit. A stage is written as pad, strided slices and element-wise steps over whole arrays.
+// bit. Each window starts from the initial value, which thus enters more than once where it is no
+// identity (found from oracle/corpus reduce_row, u32). A stage is written as pad, strided slices
+// and element-wise steps over whole arrays.
 #include <algorithm>
 #include <vector>
 
 #include "src/eval/elementwise.h"
 #include "src/eval/move.h"
-#include "src/ir/native.h"
 #include "src/eval/reduce.h"
+#include "src/ir/native.h"
 
 namespace tpuc {
 namespace {
@@ -79,13 +81,15 @@ bool EvalNarrowReduce(Op reducer, const Literal& operand, const Literal& init,
                       const Ints& dimensions, Literal* out, std::string* error) {
   const Type type = operand.shape().type;
   Literal identity(init.shape());
-  const float value = reducer == Op::kAdd ? 0.0f : 1.0f;
-  Narrow(type, &value, 1, identity.bytes(), 0);
+  VisitCompute(type, [&](auto tag) {
+    const typename decltype(tag)::type value = reducer == Op::kMultiply ? 1 : 0;
+    Narrow(type, &value, 1, identity.bytes(), 0);
+  });
   const Literal* x = &operand;
   Literal last, next;
   const auto is_long = [&](int64_t d) { return x->shape().dims[d] > kWindow; };
   while (std::any_of(dimensions.begin(), dimensions.end(), is_long)) {
-    if (!RunStage(reducer, *x, identity, identity, dimensions, &next, error)) return false;
+    if (!RunStage(reducer, *x, identity, init, dimensions, &next, error)) return false;
     last = std::move(next);
     x = &last;
   }

@@ -120,13 +120,18 @@ Compute ComputeOf(Type type) {
   }
 }
 
-bool IsNative(Type type) { return (IsInteger(type) || IsFloat(type)) && BitsOf(type) >= 32; }
+bool IsNative(Type type) {
+  return ClassOf(type) != TypeClass::kBool && ClassOf(type) != TypeClass::kOther &&
+         BitsOf(type) >= 32;
+}
 
 template <typename T>
 void Widen(Type type, const uint8_t* from, int64_t first, int64_t n, T* to) {
   if (n == 0) return;
   if (IsNative(type)) {
     std::memcpy(to, from + first * sizeof(T), n * sizeof(T));
+  } else if constexpr (kIsComplex<T>) {
+    CHECK_MSG(false, "no complex type is narrow");
   } else if constexpr (std::is_same_v<T, float>) {
     WidenFloats(type, from, first, n, to);
   } else if (ClassOf(type) == TypeClass::kSigned) {
@@ -142,6 +147,8 @@ void Narrow(Type type, const T* from, int64_t n, uint8_t* to, int64_t first) {
   if (n == 0) return;
   if (IsNative(type)) {
     std::memcpy(to + first * sizeof(T), from, n * sizeof(T));
+  } else if constexpr (kIsComplex<T>) {
+    CHECK_MSG(false, "no complex type is narrow");
   } else if constexpr (std::is_same_v<T, float>) {
     NarrowFloats(type, from, n, to, first);
   } else if (type == Type::kPred) {
@@ -167,6 +174,15 @@ template void Widen<float>(Type, const uint8_t*, int64_t, int64_t, float*);
 template void Narrow<float>(Type, const float*, int64_t, uint8_t*, int64_t);
 template void Widen<double>(Type, const uint8_t*, int64_t, int64_t, double*);
 template void Narrow<double>(Type, const double*, int64_t, uint8_t*, int64_t);
+template void Widen<std::complex<float>>(Type, const uint8_t*, int64_t, int64_t,
+                                         std::complex<float>*);
+template void Narrow<std::complex<float>>(Type, const std::complex<float>*, int64_t, uint8_t*,
+                                          int64_t);
+
+template void Widen<std::complex<double>>(Type, const uint8_t*, int64_t, int64_t,
+                                          std::complex<double>*);
+template void Narrow<std::complex<double>>(Type, const std::complex<double>*, int64_t, uint8_t*,
+                                           int64_t);
 
 double ElementAsDouble(Type type, const uint8_t* bytes, int64_t index) {
   double result = 0;

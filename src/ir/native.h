@@ -9,6 +9,7 @@
 //   });
 #pragma once
 
+#include <complex>
 #include <cstdint>
 #include <type_traits>
 
@@ -25,7 +26,7 @@ struct TypeTag {
 
 // kNone for tokens, tuples, opaque and complex values.
 Compute ComputeOf(Type type);
-// True where the stored and the compute form are the same bytes (s32 u32 s64 u64 f32 f64).
+// True where the stored and the compute form are the same bytes (s32 u32 s64 u64 f32 f64 c64 c128).
 bool IsNative(Type type);
 
 // Calls f(TypeTag<T>) with the compute type T; returns false (f not called) for kNone.
@@ -55,6 +56,19 @@ bool VisitCompute(Type type, F&& f) {
   }
   return false;
 }
+
+// The same for all numbers: complex values compute as std::complex. False for tokens and the like.
+template <typename F>
+bool VisitNumber(Type type, F&& f) {
+  if (type == Type::kC64) return f(TypeTag<std::complex<float>>{}), true;
+  if (type == Type::kC128) return f(TypeTag<std::complex<double>>{}), true;
+  return VisitCompute(type, f);
+}
+
+template <typename T>
+inline constexpr bool kIsComplex = false;
+template <typename T>
+inline constexpr bool kIsComplex<std::complex<T>> = true;
 
 // Elements [first, first + n) of stored bytes `from` widened to the compute type T of `type`.
 template <typename T>

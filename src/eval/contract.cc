@@ -1,7 +1,6 @@
-// dot (dot.h): each operand becomes, per batch index, a matrix addressed through offset tables of
-// its free and contracting dimensions; then the blocked product, or plain loops for integers and
-// for products too small to pack.
-#include "src/eval/dot.h"
+// The product behind all contractions, and dot (contract.h): the blocked product of gemm.h, or
+// plain loops for integers, complex values and products too small to pack.
+#include "src/eval/contract.h"
 
 #include <algorithm>
 #include <vector>
@@ -10,29 +9,12 @@
 #include "absl/strings/str_cat.h"
 #include "src/eval/attrs.h"
 #include "src/eval/gemm.h"
-#include "src/ir/native.h"
 #include "src/eval/strided.h"
+#include "src/ir/native.h"
 #include "src/num/convert.h"
 
 namespace tpuc {
 namespace {
-
-struct Side {
-  std::vector<int64_t> batch, free, contract;  // offsets
-  Side(const Literal& x, const Ints& batch_dims, const Ints& contract_dims) {
-    const Dims& dims = x.shape().dims;
-    Ints free_dims;
-    for (int64_t d = 0; d < static_cast<int64_t>(dims.size()); ++d) {
-      const auto has = [d](const Ints& list) {
-        return std::find(list.begin(), list.end(), d) != list.end();
-      };
-      if (!has(batch_dims) && !has(contract_dims)) free_dims.push_back(d);
-    }
-    batch = IndexOffsets(dims, batch_dims);
-    free = IndexOffsets(dims, free_dims);
-    contract = IndexOffsets(dims, contract_dims);
-  }
-};
 
 // The operand in the compute type of the result; the literal's own bytes where they serve.
 template <typename T>
@@ -41,14 +23,16 @@ const T* Values(const Literal& x, Type result, bool round, std::vector<T>* own) 
   round = round && type == Type::kF32;
   if (type == result && IsNative(type) && !round) return x.data<T>();
   own->resize(x.size());
-  VisitCompute(type, [&](auto tag) {
+  VisitNumber(type, [&](auto tag) {
     using From = typename decltype(tag)::type;
     if constexpr (std::is_same_v<From, T>) {
       Widen(type, x.bytes(), 0, x.size(), own->data());
     } else {
       std::vector<From> wide(x.size());
       Widen(type, x.bytes(), 0, x.size(), wide.data());
-      for (int64_t i = 0; i < x.size(); ++i) (*own)[i] = static_cast<T>(wide[i]);
+      if constexpr (std::is_arithmetic_v<From> || kIsComplex<T>) {
+        for (int64_t i = 0; i < x.size(); ++i) (*own)[i] = static_cast<T>(wide[i]);
+      }
     }
   });
   if constexpr (std::is_same_v<T, float>) {
@@ -116,7 +100,7 @@ void DotAs(const Literal& lhs, const Literal& rhs, const Side& left, const Side&
     if (in_place) continue;
     if (type == out_type) {
       Narrow(type, c, size, out->bytes(), first);
-    } else {  // exact integers held in f64
+    } else if constexpr (!kIsComplex<T>) {  // exact integers held in f64
       VisitCompute(out_type, [&](auto tag) {
         using To = typename decltype(tag)::type;
         for (int64_t j = 0; j < size; ++j) {
@@ -142,28 +126,46 @@ bool RoundsToBF16(absl::Span<const Attr> attrs, const EvalOptions& options) {
          algorithm == "dot_bf16_bf16_f32" || algorithm == "unset";
 }
 
-bool EvalDot(const Literal& lhs, const Literal& rhs, absl::Span<const Attr> attrs,
-             const EvalOptions& options, Literal* out, std::string* error) {
+Side SideOf(const Dims& dims, const Ints& batch_dims, const Ints& contract_dims) {
+  Ints free_dims;
+  for (int64_t d = 0; d < static_cast<int64_t>(dims.size()); ++d) {
+    const auto has = [d](const Ints& list) {
+      return std::find(list.begin(), list.end(), d) != list.end();
+    };
+    if (!has(batch_dims) && !has(contract_dims)) free_dims.push_back(d);
+  }
+  return {IndexOffsets(dims, batch_dims), IndexOffsets(dims, free_dims),
+          IndexOffsets(dims, contract_dims)};
+}
+
+bool Contract(const Literal& lhs, const Literal& rhs, const Side& left, const Side& right,
+              bool round, Literal* out, std::string* error) {
   const Type type = out->shape().type;
-  if (ComputeOf(lhs.shape().type) == Compute::kNone || ComputeOf(type) == Compute::kNone ||
-      ComputeOf(rhs.shape().type) == Compute::kNone) {
-    *error = absl::StrCat("dot of ", TypeName(lhs.shape().type));
+  const auto real = [](const Literal& x) { return ClassOf(x.shape().type) != TypeClass::kComplex; };
+  const auto number = [](const Literal& x) { return x.shape().IsArray(); };
+  if (!number(lhs) || !number(rhs) || !number(*out) || (real(*out) && (!real(lhs) || !real(rhs)))) {
+    *error = absl::StrCat("a contraction of ", TypeName(lhs.shape().type), " and ",
+                          TypeName(rhs.shape().type), " to ", TypeName(type));
     return false;
   }
   if (out->size() == 0) return true;
-  const Side left(lhs, IntsOf(attrs, AttrId::kLhsBatchDims),
-                  IntsOf(attrs, AttrId::kLhsContractingDims));
-  const Side right(rhs, IntsOf(attrs, AttrId::kRhsBatchDims),
-                   IntsOf(attrs, AttrId::kRhsContractingDims));
-  const bool round = RoundsToBF16(attrs, options);
   const int64_t depth = static_cast<int64_t>(left.contract.size());
   if (IsInteger(type) && ExactInF64(lhs.shape().type, rhs.shape().type, depth)) {
     DotAs<double>(lhs, rhs, left, right, Type::kF64, round, out);
     return true;
   }
-  return VisitCompute(type, [&](auto tag) {
+  return VisitNumber(type, [&](auto tag) {
     DotAs<typename decltype(tag)::type>(lhs, rhs, left, right, type, round, out);
   });
+}
+
+bool EvalDot(const Literal& lhs, const Literal& rhs, absl::Span<const Attr> attrs,
+             const EvalOptions& options, Literal* out, std::string* error) {
+  const Side left = SideOf(lhs.shape().dims, IntsOf(attrs, AttrId::kLhsBatchDims),
+                           IntsOf(attrs, AttrId::kLhsContractingDims));
+  const Side right = SideOf(rhs.shape().dims, IntsOf(attrs, AttrId::kRhsBatchDims),
+                            IntsOf(attrs, AttrId::kRhsContractingDims));
+  return Contract(lhs, rhs, left, right, RoundsToBF16(attrs, options), out, error);
 }
 
 }  // namespace tpuc

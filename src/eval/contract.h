@@ -1,0 +1,45 @@
+// Contractions: dot, ragged-dot, scaled-dot and convolution, any pair of numeric types. Floats up
+// to f32 accumulate in f32, f64 in f64, integers modulo the result type's width, complex in
+// complex.
+//
+// An operand is a matrix for each batch index, addressed through tables of offsets; a convolution's
+// windows are such a table too, so that all of them share one blocked product.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "src/eval/evaluator.h"
+
+namespace tpuc {
+
+// Element (i, p) of batch b is at batch[b] + free[i] + contract[p].
+struct Side {
+  std::vector<int64_t> batch, free, contract;
+};
+Side SideOf(const Dims& dims, const Ints& batch_dims, const Ints& contract_dims);
+
+// out[b][i][j] = sum over p of lhs(b, i, p) * rhs(b, j, p). *out is allocated with that many
+// elements in that order, whatever its dimensions. round: f32 operands round to bf16. False and
+// *error where the types are not supported.
+bool Contract(const Literal& lhs, const Literal& rhs, const Side& left, const Side& right,
+              bool round, Literal* out, std::string* error);
+
+// *out is allocated: dimensions batch, lhs free, rhs free.
+bool EvalDot(const Literal& lhs, const Literal& rhs, absl::Span<const Attr> attrs,
+             const EvalOptions& options, Literal* out, std::string* error);
+// lhs, rhs, group sizes. The ragged dimension of lhs (its only one) is free, contracting or batch.
+bool EvalRaggedDot(absl::Span<const Literal* const> operands, absl::Span<const Attr> attrs,
+                   const EvalOptions& options, Literal* out, std::string* error);
+// lhs, rhs, lhs scale, rhs scale: each scale element holds for a block of its operand.
+bool EvalScaledDot(absl::Span<const Literal* const> operands, absl::Span<const Attr> attrs,
+                   const EvalOptions& options, Literal* out, std::string* error);
+bool EvalConvolution(const Literal& lhs, const Literal& rhs, absl::Span<const Attr> attrs,
+                     const EvalOptions& options, Literal* out, std::string* error);
+
+// Do the operands of a dot or convolution round to bf16 in chip numbers? Yes where an operand is
+// f32 at default precision and no algorithm asks for more.
+bool RoundsToBF16(absl::Span<const Attr> attrs, const EvalOptions& options);
+
+}  // namespace tpuc

@@ -1,0 +1,160 @@
+// convolution (contract.h): the input is padded and dilated into an array of its own; then output
+// position and window place are strides of it, which makes the convolution a matrix product with
+// rows (batch, output position), columns output feature and depth (window place, input feature).
+// Feature and batch groups are separate products.
+#include <algorithm>
+#include <numeric>
+
+#include "src/eval/attrs.h"
+#include "src/eval/contract.h"
+#include "src/eval/strided.h"
+
+namespace tpuc {
+namespace {
+
+struct Numbers3 {  // which dimension of each array is what
+  int64_t lhs_batch, lhs_feature, rhs_in, rhs_out, out_batch, out_feature;
+  Ints lhs_spatial, rhs_spatial, out_spatial;
+};
+
+Numbers3 NumbersOf(const DimLabels& labels) {
+  const auto at = [](const std::string& part, char c) {
+    return static_cast<int64_t>(part.find(c));
+  };
+  Numbers3 n{at(labels.lhs, 'b'),
+             at(labels.lhs, 'f'),
+             at(labels.rhs, 'i'),
+             at(labels.rhs, 'o'),
+             at(labels.output, 'b'),
+             at(labels.output, 'f'),
+             {},
+             {},
+             {}};
+  for (size_t i = 0; i + 2 < labels.lhs.size(); ++i) {
+    const char digit = static_cast<char>('0' + i);
+    n.lhs_spatial.push_back(at(labels.lhs, digit));
+    n.rhs_spatial.push_back(at(labels.rhs, digit));
+    n.out_spatial.push_back(at(labels.output, digit));
+  }
+  return n;
+}
+
+// The input with its padding (zeros) and gaps; negative padding crops.
+Literal Padded(const Literal& lhs, const Window& window, const Ints& spatial) {
+  Dims dims = lhs.shape().dims, taken = dims;
+  View from{0, RowMajorStrides(lhs.shape().dims)};
+  std::vector<std::pair<int64_t, int64_t>> placed(dims.size(), {0, 1});  // first place, step
+  for (size_t i = 0; i < spatial.size(); ++i) {
+    const WindowDim& w = window.dims[i];
+    const int64_t d = spatial[i], size = dims[d], step = w.base_dilation;
+    const int64_t dilated = size == 0 ? 0 : (size - 1) * step + 1;
+    dims[d] = std::max<int64_t>(0, dilated + w.pad_low + w.pad_high);
+    const int64_t skipped = w.pad_low < 0 ? (-w.pad_low + step - 1) / step : 0;
+    const int64_t first = w.pad_low + skipped * step;
+    const int64_t fit = first >= dims[d] ? 0 : (dims[d] - 1 - first) / step + 1;
+    taken[d] = std::clamp<int64_t>(size - skipped, 0, fit);
+    from.offset += skipped * from.strides[d];
+    placed[d] = {first, step};
+  }
+  Literal padded(Shape::Array(lhs.shape().type, dims));
+  View to{0, RowMajorStrides(dims)};
+  for (size_t d = 0; d < dims.size(); ++d) {
+    to.offset += placed[d].first * to.strides[d];
+    to.strides[d] *= placed[d].second;
+  }
+  CopyStrided(taken, lhs.bytes(), from, padded.bytes(), to, LiteralBytesOf(lhs.shape().type));
+  return padded;
+}
+
+// sum over dimensions of index[d] * strides[d], for all indices below dims, row major.
+std::vector<int64_t> Table(const Dims& dims, const Dims& strides) {
+  std::vector<int64_t> table{0};
+  for (size_t d = 0; d < dims.size(); ++d) {
+    std::vector<int64_t> next;
+    next.reserve(table.size() * dims[d]);
+    for (int64_t base : table) {
+      for (int64_t i = 0; i < dims[d]; ++i) next.push_back(base + i * strides[d]);
+    }
+    table = std::move(next);
+  }
+  return table;
+}
+
+void Shift(std::vector<int64_t>* table, int64_t by) {
+  for (int64_t& x : *table) x += by;
+}
+
+bool IsTrivial(const Window& window) {
+  return std::all_of(window.dims.begin(), window.dims.end(), [](const WindowDim& w) {
+    return w.pad_low == 0 && w.pad_high == 0 && w.base_dilation == 1;
+  });
+}
+
+}  // namespace
+
+bool EvalConvolution(const Literal& lhs, const Literal& rhs, absl::Span<const Attr> attrs,
+                     const EvalOptions& options, Literal* out, std::string* error) {
+  const Numbers3 n = NumbersOf(*FindAttr<DimLabels>(attrs, AttrId::kDimLabels));
+  const Window* given = FindAttr<Window>(attrs, AttrId::kWindow);
+  const Window window = given ? *given : Window{};
+  const int64_t feature_groups = IntOf(attrs, AttrId::kFeatureGroupCount, 1);
+  const int64_t batch_groups = IntOf(attrs, AttrId::kBatchGroupCount, 1);
+  const int64_t groups = std::max(feature_groups, batch_groups);
+  if (out->size() == 0) return true;
+  std::optional<Literal> padded;
+  if (!IsTrivial(window)) padded = Padded(lhs, window, n.lhs_spatial);
+  const Literal& input = padded ? *padded : lhs;
+  const Dims in = RowMajorStrides(input.shape().dims), kernel = RowMajorStrides(rhs.shape().dims);
+  const Dims& out_dims = out->shape().dims;
+  const int64_t batch = lhs.shape().dims[n.lhs_batch] / batch_groups;
+  const int64_t features = rhs.shape().dims[n.rhs_in];
+  const int64_t outputs = rhs.shape().dims[n.rhs_out] / groups;
+
+  Dims row_dims{batch}, row_strides{in[n.lhs_batch]};
+  Dims depth_dims, depth_lhs, depth_rhs;
+  int64_t reversed = 0;  // where the kernel's table starts
+  for (size_t i = 0; i < window.dims.size(); ++i) {
+    const WindowDim& w = window.dims[i];
+    row_dims.push_back(out_dims[n.out_spatial[i]]);
+    row_strides.push_back(w.stride * in[n.lhs_spatial[i]]);
+    depth_dims.push_back(w.size);
+    depth_lhs.push_back(w.window_dilation * in[n.lhs_spatial[i]]);
+    const int64_t stride = kernel[n.rhs_spatial[i]];
+    depth_rhs.push_back(w.reversed ? -stride : stride);
+    if (w.reversed) reversed += (w.size - 1) * stride;
+  }
+  depth_dims.push_back(features);
+  depth_lhs.push_back(in[n.lhs_feature]);
+  depth_rhs.push_back(kernel[n.rhs_in]);
+
+  // A product of [group][row][output], then its dimensions in the result's order.
+  Dims product_dims = row_dims;
+  product_dims.push_back(outputs);
+  View to;
+  const Dims out_strides = RowMajorStrides(out_dims);
+  to.strides.push_back(out_strides[n.out_batch]);
+  for (int64_t d : n.out_spatial) to.strides.push_back(out_strides[d]);
+  to.strides.push_back(out_strides[n.out_feature]);
+  Side left{{0}, Table(row_dims, row_strides), Table(depth_dims, depth_lhs)};
+  Side right{{0}, Table({outputs}, {kernel[n.rhs_out]}), Table(depth_dims, depth_rhs)};
+  Shift(&right.contract, reversed);
+  const int64_t lhs_step =
+      feature_groups > 1 ? features * in[n.lhs_feature] : batch * in[n.lhs_batch];
+  left.batch.clear();
+  right.batch.clear();
+  for (int64_t g = 0; g < groups; ++g) {
+    left.batch.push_back(g * lhs_step);
+    right.batch.push_back(g * outputs * kernel[n.rhs_out]);
+  }
+  product_dims.insert(product_dims.begin(), groups);
+  to.strides.insert(to.strides.begin(), outputs * out_strides[n.out_feature]);
+  Literal product(Shape::Array(out->shape().type, product_dims));
+  if (!Contract(input, rhs, left, right, RoundsToBF16(attrs, options), &product, error)) {
+    return false;
+  }
+  CopyStrided(product_dims, product.bytes(), {0, RowMajorStrides(product_dims)}, out->bytes(), to,
+              LiteralBytesOf(out->shape().type));
+  return true;
+}
+
+}  // namespace tpuc

@@ -1,0 +1,88 @@
+// Liveness of one computation, backwards from its root (plan.h).
+#include "src/eval/plan.h"
+
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "src/diag/check.h"
+
+namespace tpuc {
+namespace {
+
+bool IsElement(const Instruction& in) { return in.op == Op::kGetTupleElement; }
+
+// Who takes an element: scanning backwards, the first reader of it.
+void FindTakers(const Computation& computation, Plan* plan) {
+  const int n = static_cast<int>(computation.instructions.size());
+  std::vector<bool> whole(n, false);  // read by more than get-tuple-element
+  whole[plan->root] = true;
+  for (int i = 0; i < n; ++i) {
+    if (!plan->needed[i] || IsElement(*computation.instructions[i])) continue;
+    for (int operand : plan->operands[i]) whole[operand] = true;
+  }
+  absl::flat_hash_set<std::pair<int, int64_t>> read;
+  for (int i = n; i-- > 0;) {
+    const Instruction& in = *computation.instructions[i];
+    if (!plan->needed[i] || !IsElement(in) || whole[plan->operands[i][0]]) continue;
+    const std::pair<int, int64_t> element{plan->operands[i][0], in.IntAttr(AttrId::kIndex)};
+    plan->takes_element[i] = read.insert(element).second;
+  }
+}
+
+bool HasDynamic(const Shape& shape) {
+  if (shape.is_dynamic()) return true;
+  for (const Shape& element : shape.elements) {
+    if (HasDynamic(element)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Plan MakePlan(const Computation& computation) {
+  const int n = static_cast<int>(computation.instructions.size());
+  absl::flat_hash_map<const Instruction*, int> position;
+  Plan plan;
+  plan.operands.resize(n);
+  plan.last.resize(n);
+  plan.needed.resize(n, false);
+  plan.takes_element.resize(n, false);
+  plan.dynamic.resize(n, false);
+  std::vector<bool> is_dynamic(n, false);
+  for (int i = 0; i < n; ++i) {
+    const Instruction& in = *computation.instructions[i];
+    position[&in] = i;
+    is_dynamic[i] = HasDynamic(in.shape);
+    plan.dynamic[i] = is_dynamic[i];
+    for (const Instruction* operand : in.operands) {
+      const auto it = position.find(operand);
+      CHECK_MSG(it != position.end(), "operand after its user");
+      plan.operands[i].push_back(it->second);
+      if (is_dynamic[it->second]) plan.dynamic[i] = true;
+    }
+    if (in.op == Op::kParameter) {
+      const size_t number = static_cast<size_t>(in.parameter_number);
+      if (plan.parameters.size() <= number) plan.parameters.resize(number + 1, -1);
+      plan.parameters[number] = i;
+    }
+  }
+  plan.root = position.at(computation.root);
+  plan.needed[plan.root] = true;
+  std::vector<bool> read_later(n, false);
+  read_later[plan.root] = true;
+  for (int i = n - 1; i >= 0; --i) {
+    if (!plan.needed[i]) continue;
+    plan.last[i].resize(plan.operands[i].size());
+    for (size_t j = plan.operands[i].size(); j-- > 0;) {
+      const int operand = plan.operands[i][j];
+      plan.needed[operand] = true;
+      plan.last[i][j] = !read_later[operand];
+      read_later[operand] = true;
+    }
+  }
+  FindTakers(computation, &plan);
+  return plan;
+}
+
+}  // namespace tpuc

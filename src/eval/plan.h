@@ -1,0 +1,25 @@
+// What running a computation needs to know about it, found once: which instructions the root
+// depends on, where operands stand, and who reads a value last.
+#pragma once
+
+#include <vector>
+
+#include "src/ir/hlo.h"
+
+namespace tpuc {
+
+struct Plan {
+  std::vector<std::vector<int>> operands;  // positions in the computation, an instruction each
+  std::vector<std::vector<bool>> last;     // of each operand: nobody reads the value after it
+  std::vector<bool> needed;                // the root depends on it
+  // A get-tuple-element that is the last to read this element of a tuple that is only read so: it
+  // takes the element, which may then be written in place.
+  std::vector<bool> takes_element;
+  std::vector<bool> dynamic;    // the result or an operand has a dynamic dimension
+  std::vector<int> parameters;  // position of each parameter by number
+  int root = 0;
+};
+
+Plan MakePlan(const Computation& computation);
+
+}  // namespace tpuc

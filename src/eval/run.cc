@@ -1,0 +1,197 @@
+// Frames, calls, loops and branches (run.h).
+#include "src/eval/run.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "src/eval/operation.h"
+#include "src/ir/native.h"
+#include "src/ir/op_table.h"
+
+namespace tpuc {
+
+Run::Run(const Module& module, const EvalOptions& options, DiagSink* diags)
+    : module_(module), options_(options), diags_(diags) {
+  memory_.limit = options.memory_limit > 0 ? options.memory_limit : DefaultMemoryLimit();
+}
+
+std::nullopt_t Run::Unsupported(const Instruction& in, absl::string_view what) {
+  diags_->Add(DiagCode::kUnsupportedOp, module_.source, in.loc,
+              absl::StrCat("the evaluator cannot run ", what, " (instruction ", in.name, ")"));
+  return std::nullopt;
+}
+
+bool Run::Fits(const Instruction& in, int64_t bytes) {
+  if (bytes <= memory_.limit - memory_.live) return true;
+  Diag& diag =
+      diags_->Add(DiagCode::kEvalMemory, module_.source, in.loc,
+                  absl::StrCat(in.name, " of shape ", ToString(in.shape, false), " takes ", bytes,
+                               " bytes, ", memory_.limit - memory_.live, " are available"));
+  diag.hint = "the evaluator may use three quarters of the host's memory";
+  return false;
+}
+
+const Plan& Run::PlanOf(const Computation& computation) {
+  std::unique_ptr<Plan>& plan = plans_[&computation];
+  if (!plan) plan = std::make_unique<Plan>(MakePlan(computation));
+  return *plan;
+}
+
+void Run::Push(Kind kind, const Computation& computation, Operands arguments) {
+  if (depth_ == frames_.size()) frames_.emplace_back();
+  Frame& frame = frames_[depth_++];
+  frame.computation = &computation;
+  frame.plan = &PlanOf(computation);
+  frame.kind = kind;
+  frame.next = 0;
+  frame.values.resize(computation.instructions.size());
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const int place = frame.plan->parameters[i];
+    if (frame.plan->needed[place]) frame.values[place] = std::move(arguments[i]);
+  }
+}
+
+bool Run::Call(const Instruction& in, Kind kind, const Computation& computation,
+               Operands arguments) {
+  constexpr size_t kMaxFrames = 100000;
+  if (depth_ >= kMaxFrames) {
+    Unsupported(in, absl::StrCat("calls nested deeper than ", kMaxFrames));
+    return false;
+  }
+  Push(kind, computation, std::move(arguments));
+  return true;
+}
+
+void Run::Finish(Value value) {
+  Frame& frame = Top();
+  frame.values[frame.next++] = std::move(value);
+}
+
+std::optional<Value> Run::Execute(const Computation& computation, Operands arguments) {
+  Push(Kind::kCall, computation, std::move(arguments));
+  while (true) {
+    Frame& frame = Top();
+    if (frame.next == static_cast<int>(frame.computation->instructions.size())) {
+      if (depth_ == 1) return std::move(frame.values[frame.plan->root]);
+      if (!Return()) return std::nullopt;
+    } else if (!frame.plan->needed[frame.next]) {
+      ++frame.next;
+    } else if (!Step(*frame.computation->instructions[frame.next])) {
+      return std::nullopt;
+    }
+  }
+}
+
+// Ends the top frame and gives its result to the one below.
+bool Run::Return() {
+  Frame& ended = Top();
+  const Kind kind = ended.kind;
+  Value result = std::move(ended.values[ended.plan->root]);
+  ended.values.clear();
+  --depth_;
+  Frame& frame = Top();
+  const Instruction& in = *frame.computation->instructions[frame.next];
+  Value& place = frame.values[frame.next];  // a loop keeps its state here, async its operands
+  switch (kind) {
+    case Kind::kCall:
+      Finish(std::move(result));
+      return true;
+    case Kind::kCondition: {
+      if (result.literal->bytes()[0] == 0) {
+        ++frame.next;
+        return true;
+      }
+      Operands state;
+      state.push_back(std::move(place));
+      return Call(in, Kind::kBody, *in.ComputationAttr(AttrId::kBody), std::move(state));
+    }
+    case Kind::kBody: {
+      place = std::move(result);
+      Operands state{place};
+      return Call(in, Kind::kCondition, *in.ComputationAttr(AttrId::kCondition), std::move(state));
+    }
+    case Kind::kAsync: {
+      std::vector<Value> parts;
+      parts.push_back(std::move(place));
+      parts.push_back(std::move(result));
+      for (size_t i = 2; i < in.shape.elements.size(); ++i) {
+        parts.push_back(ToValue(Literal(in.shape.elements[i]), in.shape.elements[i]));
+      }
+      Finish(Value::Tuple(std::move(parts)));
+      return true;
+    }
+  }
+  return false;
+}
+
+bool Run::Branch(const Instruction& in, Operands* operands) {
+  const Literal& selector = *(*operands)[0].literal;
+  const std::vector<Computation*> branches = in.CalledComputations();
+  const int64_t last = static_cast<int64_t>(branches.size()) - 1;
+  int64_t chosen;
+  if (selector.shape().type == Type::kPred) {
+    chosen = selector.bytes()[0] ? 0 : 1;
+  } else {  // out of range: the last
+    chosen = ElementAsInt(selector.shape().type, selector.bytes(), 0);
+    if (chosen < 0 || chosen > last) chosen = last;
+  }
+  Operands argument;
+  argument.push_back(std::move((*operands)[1 + chosen]));
+  operands->clear();
+  return Call(in, Kind::kCall, *branches[chosen], std::move(argument));
+}
+
+// Runs one instruction of the top frame, or enters the computation it calls.
+bool Run::Step(const Instruction& in) {
+  Frame& frame = Top();
+  if (in.op == Op::kParameter) return ++frame.next, true;
+  const std::vector<int>& places = frame.plan->operands[frame.next];
+  if (in.op == Op::kGetTupleElement) {
+    Value& tuple = frame.values[places[0]];
+    Value& element = tuple.elements[in.IntAttr(AttrId::kIndex)];
+    Value value = frame.plan->takes_element[frame.next] ? std::move(element) : element;
+    if (frame.plan->last[frame.next][0]) tuple = Value();
+    Finish(std::move(value));
+    return true;
+  }
+  // The last reader takes a value out of the frame, so that its memory ends with the reader.
+  Operands operands;
+  operands.reserve(places.size());
+  for (size_t j = 0; j < places.size(); ++j) {
+    Value& value = frame.values[places[j]];
+    operands.push_back(frame.plan->last[frame.next][j] ? std::move(value) : value);
+  }
+  switch (in.op) {
+    case Op::kCall:
+      return Call(in, Kind::kCall, *in.ComputationAttr(AttrId::kToApply), std::move(operands));
+    case Op::kFusion:
+      return Call(in, Kind::kCall, *in.ComputationAttr(AttrId::kCalls), std::move(operands));
+    case Op::kWhile: {
+      Value& place = frame.values[frame.next];
+      place = std::move(operands[0]);
+      operands[0] = place;
+      return Call(in, Kind::kCondition, *in.ComputationAttr(AttrId::kCondition),
+                  std::move(operands));
+    }
+    case Op::kConditional:
+      return Branch(in, &operands);
+    case Op::kAsyncStart: {
+      const Computation& computation = *in.ComputationAttr(AttrId::kCalls);
+      if (computation.Parameters().size() != operands.size()) {
+        Unsupported(in, "an async-start whose operands come later");
+        return false;
+      }
+      frame.values[frame.next] = Value::Tuple(operands);
+      return Call(in, Kind::kAsync, computation, std::move(operands));
+    }
+    default:
+      break;
+  }
+  std::optional<Value> value = Evaluate(in, &operands);
+  if (!value) return false;
+  operands.clear();
+  Finish(*std::move(value));
+  return true;
+}
+
+}  // namespace tpuc

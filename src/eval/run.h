@@ -1,0 +1,81 @@
+// Running a module (evaluator.h). A stack of frames, one a computation being run: the loop takes
+// the next instruction of the top frame, so neither long chains nor deep calls nor loops use the
+// C++ stack. A loop's state stays where it is: the body gets it whole and may write in place.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "src/eval/evaluator.h"
+#include "src/eval/plan.h"
+#include "src/eval/value.h"
+
+namespace tpuc {
+
+class Run {
+ public:
+  Run(const Module& module, const EvalOptions& options, DiagSink* diags);
+
+  // The computation's value, or nullopt after a diagnostic.
+  std::optional<Value> Execute(const Computation& computation, std::vector<Value> arguments);
+  // The value of a literal of that shape, tuples taken apart.
+  Value ToValue(Literal literal, const Shape& shape);
+
+ private:
+  // What becomes of a frame's result in the frame below.
+  enum class Kind { kCall, kCondition, kBody, kAsync };
+  struct Frame {
+    const Computation* computation;
+    const Plan* plan;
+    Kind kind;
+    std::vector<Value> values;
+    int next = 0;
+  };
+  using Operands = std::vector<Value>;
+
+  // run.cc: frames
+  const Plan& PlanOf(const Computation& computation);
+  bool Call(const Instruction& in, Kind kind, const Computation& computation, Operands arguments);
+  void Push(Kind kind, const Computation& computation, Operands arguments);
+  bool Return();
+  bool Step(const Instruction& in);
+  bool Branch(const Instruction& in, Operands* operands);
+  void Finish(Value value);
+  Frame& Top() { return frames_[depth_ - 1]; }
+
+  // run_instruction.cc: one instruction that calls nothing
+  std::optional<Value> Evaluate(const Instruction& in, Operands* operands);
+  std::optional<Value> Constant(const Instruction& in);
+  std::optional<Value> Operation(const Instruction& in, Operands* operands);
+  bool ResultShapes(const Instruction& in, absl::Span<const Literal* const> arrays,
+                    std::vector<Shape>* shapes);
+  bool Allocate(const Instruction& in, const std::vector<Shape>& shapes,
+                std::vector<const Literal*>* arrays, Operands* operands,
+                std::vector<Literal>* outs);
+  std::optional<Value> CustomCall(const Instruction& in, Operands* operands);
+  // run_collective.cc: communication, where one device is enough
+  std::optional<Value> Collective(const Instruction& in, Operands* operands);
+  std::optional<Value> RaggedAllToAll(const Instruction& in, Operands* operands);
+
+  bool Fits(const Instruction& in, int64_t bytes);
+  std::nullopt_t Unsupported(const Instruction& in, absl::string_view what);
+
+  const Module& module_;
+  const EvalOptions& options_;
+  DiagSink* diags_;
+  Memory memory_;  // outlives every value below
+  absl::flat_hash_map<const Computation*, std::unique_ptr<Plan>> plans_;
+  std::vector<Frame> frames_;  // the first depth_ are in use; the others keep their storage
+  size_t depth_ = 0;
+  uint64_t rng_count_ = 0;
+  unsigned __int128 rng_state_ = 0x7012395;  // XLA's first state of rng-get-and-update-state
+};
+
+// The value as a literal of its own; an array that nobody else holds is moved. Arrays smaller than
+// the shape's bounds are padded with zeros.
+Literal ToLiteral(Value value, const Shape& shape);
+
+}  // namespace tpuc
