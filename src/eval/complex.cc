@@ -127,7 +127,7 @@ bool RealOf(Op op, const std::complex<T>* a, int64_t n, T* out) {
 
 template <typename C>
 bool RunAs(Op op, absl::Span<const Literal* const> operands, absl::string_view direction,
-             Literal* out) {
+           Literal* out) {
   using T = typename C::value_type;
   const int64_t n = out->size();
   const C* a = operands[0]->data<C>();
@@ -212,9 +212,8 @@ bool EvalComplex(Op op, absl::Span<const Literal* const> operands, absl::Span<co
   }
   const Type type = operands[0]->shape().type;
   const absl::string_view direction = WordOf(attrs, AttrId::kDirection);
-  const bool known = type == Type::kC64
-                         ? RunAs<std::complex<float>>(op, operands, direction, out)
-                         : RunAs<std::complex<double>>(op, operands, direction, out);
+  const bool known = type == Type::kC64 ? RunAs<std::complex<float>>(op, operands, direction, out)
+                                        : RunAs<std::complex<double>>(op, operands, direction, out);
   if (!known) *error = absl::StrCat(OpName(op), " of ", TypeName(type));
   return known;
 }

@@ -72,7 +72,7 @@ void Factor(int64_t n, std::vector<W>* a) {
   for (int64_t i = 0; i < n; ++i) {
     for (int64_t j = 0; j < n; ++j) {
       if (j > i) m[i * n + j] = 0;
-      if (j <= i && !definite) m[i * n + j] = std::numeric_limits<double>::quiet_NaN();
+      if (!definite) m[i * n + j] = std::numeric_limits<double>::quiet_NaN();
     }
   }
 }

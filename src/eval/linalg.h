@@ -10,7 +10,8 @@
 namespace tpuc {
 
 // The triangular factor (lower: A = L L^H, else A = U^H U) of each matrix; the other triangle is 0.
-// Only the triangle asked for is read. A matrix that is not positive definite gives NaN.
+// Only the triangle asked for is read. A matrix that is not positive definite gives NaN
+// everywhere.
 bool EvalCholesky(const Literal& a, bool lower, Literal* out, std::string* error);
 
 // Solves op(a) x = b (left_side) or x op(a) = b, batch by batch.

@@ -239,7 +239,8 @@ bool EvalReduceInstruction(const Instruction& in, absl::Span<const Literal* cons
   const bool narrow = IsFloat(type) && BitsOf(type) < 32;
   const bool sums = simple == Op::kAdd || simple == Op::kMultiply || simple == Op::kXor;
   const bool each_step = options.numbers == Numbers::kIeee && sums && operand.size() > 0 &&
-                         ComputeOf(type) != Compute::kNone && (narrow || !IsIdentity(simple, init));
+                         ComputeOf(type) != Compute::kNone &&
+                         (narrow || (!IsFloat(type) && !IsIdentity(simple, init)));
   return (each_step ? EvalNarrowReduce : EvalSimpleReduce)(simple, operand, init, dimensions,
                                                            outs[0], error);
 }

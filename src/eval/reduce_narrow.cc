@@ -2,9 +2,9 @@
 // backend, which first reduces windows of 32 along each long reduced dimension (padded evenly on
 // both sides) and repeats until none is longer, then reduces what is left from the initial value.
 // Order found from results: oracle/corpus, f16 reductions over 64 to 2^20 elements, equal to the
-// bit. Each window starts from the initial value, which thus enters more than once where it is no
-// identity (found from oracle/corpus reduce_row, u32). A stage is written as pad, strided slices
-// and element-wise steps over whole arrays.
+// bit. Windows of integers start from the initial value, which thus enters more than once where it
+// is no identity (found from oracle/corpus reduce_row, u32; not of f32). A stage is written as pad,
+// strided slices and element-wise steps over whole arrays.
 #include <algorithm>
 #include <vector>
 
@@ -85,11 +85,13 @@ bool EvalNarrowReduce(Op reducer, const Literal& operand, const Literal& init,
     const typename decltype(tag)::type value = reducer == Op::kMultiply ? 1 : 0;
     Narrow(type, &value, 1, identity.bytes(), 0);
   });
+  // Of floats, the initial value enters once, in the last stage.
+  const Literal& start = IsFloat(type) ? identity : init;
   const Literal* x = &operand;
   Literal last, next;
   const auto is_long = [&](int64_t d) { return x->shape().dims[d] > kWindow; };
   while (std::any_of(dimensions.begin(), dimensions.end(), is_long)) {
-    if (!RunStage(reducer, *x, identity, init, dimensions, &next, error)) return false;
+    if (!RunStage(reducer, *x, identity, start, dimensions, &next, error)) return false;
     last = std::move(next);
     x = &last;
   }

@@ -255,8 +255,15 @@ bool EvalSort(const Instruction& in, absl::Span<const Literal* const> operands,
   Order order = lines;
   std::vector<uint64_t> keys;
   if (ComparatorKeys(comparator, operands, options, &keys)) {
+    const auto before = [&](int64_t a, int64_t b) { return keys[a] < keys[b]; };
     for (int64_t at = 0; at < static_cast<int64_t>(order.size()); at += n) {
-      SortByKeys(keys, &order[at], n);
+      // An unstable sort leaves equal elements in any order; XLA's is std::sort's.
+      const bool stable = in.BoolAttr(AttrId::kIsStable) || operands.size() == 1;
+      if (stable) {
+        SortByKeys(keys, &order[at], n);
+      } else {
+        std::sort(order.begin() + at, order.begin() + at + n, before);
+      }
     }
   } else {
     std::optional<LaneProgram> program = LaneProgram::Make(comparator, error);

@@ -3,7 +3,8 @@
 // A comparator that compares one function of the left values with the same function of the right
 // ones (all of JAX's single-key sorts) is turned into integer keys, which are sorted by radix. Any
 // other runs in lanes: a merge sort in which every element finds its place by binary search.
-// Both are stable. A comparator that orders nothing (or not consistently) gives some permutation.
+// Both are stable (the first only where asked: see sort.cc). A comparator that orders nothing (or
+// not consistently) gives some permutation.
 #pragma once
 
 #include <string>

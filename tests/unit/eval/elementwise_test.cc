@@ -235,8 +235,8 @@ TEST(Elementwise, UnsupportedTypesAreNamed) {
   const Literal c(Shape::Array(Type::kC64, {2}));
   const Literal* operands[] = {&c, &c};
   std::string error;
-  EXPECT_FALSE(EvaluateOp(Op::kAdd, Shape::Array(Type::kC64, {2}), operands, {}, {}, &error));
-  EXPECT_EQ(error, "add of c64");
+  EXPECT_FALSE(EvaluateOp(Op::kXor, Shape::Array(Type::kC64, {2}), operands, {}, {}, &error));
+  EXPECT_EQ(error, "xor of c64");
   const Literal f = F32({2}, {1, 2});
   const Literal* floats[] = {&f, &f};
   EXPECT_FALSE(EvaluateOp(Op::kXor, Shape::Array(Type::kF32, {2}), floats, {}, {}, &error));
