@@ -302,9 +302,8 @@ void Lowering::EmitSmallDot(NodeId id, const DotPlan& p, const DotAt& at) {
 }
 
 bool Lowering::ReachesDot(NodeId id) const {
-  return AnyBelow(id, [&](NodeId x) {
-    return node(x).kind == Node::Kind::kHlo && node(x).op == Op::kDot;
-  });
+  return AnyBelow(
+      id, [&](NodeId x) { return node(x).kind == Node::Kind::kHlo && node(x).op == Op::kDot; });
 }
 
 bool Lowering::CheckPrecision(NodeId id) {

@@ -1,5 +1,5 @@
-// Loads and stores of one register: addresses from tile coordinates, packed types, rows that cross
-// tiles, single rows replicated.
+// Addresses, and loads of one register: addresses from tile coordinates, packed types, rows that
+// cross tiles, single rows replicated.
 //
 //   x: f32[16,64] T(8,128), register (1, 0)  ->  vld [vmem:%s0 + 8]
 //   x: bf16[16,64] T(8,128)(2,1)             ->  vld [vmem:%s0 + 4] sm:$0xf; vunpack.c.l.bf16
@@ -17,10 +17,6 @@ namespace tpuc::lower {
 namespace {
 
 constexpr int kAddressKey = -10;
-
-uint8_t SublaneMask(int64_t from, int64_t to) {
-  return static_cast<uint8_t>(((1 << to) - 1) & ~((1 << from) - 1));
-}
 
 }  // namespace
 
@@ -46,7 +42,6 @@ isa::MemRef Lowering::Address(const MemView& view, int64_t row,
   }
   std::sort(parts.begin(), parts.end());
   Coords key_at{Coord::Const(base.is_imm() ? -1 : base.reg.id)};
-  if (view.base_loop >= 0) key_at.push_back({view.base_loop, 1, 0});
   for (auto [loop, rows] : parts) {
     key_at.push_back({static_cast<int16_t>(loop), static_cast<int32_t>(rows), 0});
     Key key{kAddressKey, {}, key_at};
@@ -55,7 +50,7 @@ isa::MemRef Lowering::Address(const MemView& view, int64_t row,
       continue;
     }
     Coord c{static_cast<int16_t>(loop), static_cast<int32_t>(rows), 0};
-    base = Invariant(key_at, true, [&] {
+    base = Invariant(key_at, !view.local, [&] {
       Operand s = b_.Sadd(CoordScalar(c), base);
       Remember(key, s);
       return s;
@@ -96,6 +91,7 @@ MemView Lowering::Shift(const MemView& view, absl::Span<const Start> starts) {
       rows = b_.Smul(s.scalar, Imm(form.stride[d]));
     }
     v.base = b_.Sadd(v.base, rows);
+    v.local = true;
   }
   return v;
 }
@@ -159,45 +155,10 @@ Operand Lowering::LoadTile(const MemView& whole_view, absl::Span<const Start> st
                            const Dims& dims, VLayout layout, const Coords& at, NodeId id) {
   MemView view = Shift(whole_view, starts);
   const MemForm& form = view.form;
-  int rank = static_cast<int>(dims.size());
-  std::vector<std::pair<Coord, int64_t>> terms;
-  if (form.flat) {
-    int64_t start = rank == 0 ? 0 : starts[0].c;
-    if (layout.dense()) {
-      if (start % (kLanes * form.packing) != 0) {
-        Fail(id, "a dense load that starts inside a row");
-        return Imm(0);
-      }
-      int64_t step = kSublanes / form.packing;
-      int64_t rows = step;
-      if (at[0].is_const()) rows = std::min(step, form.rows - at[0].c * step);
-      terms.push_back({at[0], step});
-      isa::MemRef mem = Address(view, start / (kLanes * form.packing), terms);
-      mem.sublane_mask = SublaneMask(0, rows);
-      return Unpack(form, b_.Load(mem));
-    }
-    Coord j = rank == 0 ? Coord::Const(0) : at[0] + start / kLanes;
-    std::optional<Coord> row = Div(j, form.packing);
-    if (!row || start % kLanes != 0) {
-      Fail(id, "a rank-1 load at this offset");
-      return Imm(0);
-    }
-    terms.push_back({*row, 1});
-    isa::MemRef mem = Address(view, 0, terms);
-    mem.sublane_stride = 0;
-    Operand v = b_.Load(mem);
-    if (form.packing > 1) v = UnpackRow(form, v, static_cast<int>(j.c % form.packing));
-    if (rank == 0) {
-      bool mask = !v.is_imm() && v.reg.cls == RegClass::kMask;
-      v = b_.Permute(Opcode::kVbcastLane, ToVector(v), Imm(0));
-      if (mask) v = ToMask(v);
-    }
-    return v;
-  }
-  int64_t row = 0;
-  for (int d = 0; d < rank; ++d) {
-    if (d == form.sub || d == form.lane) continue;
-    if (layout.sub == d) continue;
+  if (form.flat) return LoadFlat(view, starts, dims, layout, at, id);
+  Terms terms;
+  for (int d = 0; d < static_cast<int>(dims.size()); ++d) {
+    if (d == form.sub || d == form.lane || layout.sub == d) continue;
     terms.push_back({at[d] + starts[d].c, form.stride[d]});
   }
   if (layout.dense() && form.sub < 0) {  // one row of each lane tile
@@ -218,41 +179,92 @@ Operand Lowering::LoadTile(const MemView& whole_view, absl::Span<const Start> st
     mem.sublane_stride = 0;
     return UnpackOne(form, b_.Load(mem), 0);
   }
-  int64_t start = form.sub < 0 ? 0 : starts[form.sub].c;
   if (layout.sub != form.sub) {
-    // One row of the sublane dimension, to all sublanes or with a leading dimension along them.
-    row += form.RowOf(start);
-    bool strided = layout.sub >= 0;
-    if (form.sub >= 0 && dims[form.sub] > 1) {  // its rows are counted one by one
-      const Coord& r = at[form.sub];
-      if (r.is_const()) {
-        row += form.RowOf(start + r.c) - form.RowOf(start);
-      } else if (form.lane_tiles == 1 && form.packing == 1) {
-        terms.push_back({r, 1});
-      } else if (form.packing == 1 && start == 0) {
-        Operand i = CoordScalar(r);
-        Operand tile =
-            b_.Smul(b_.Sdiv(i, Imm(form.tile_sub)), Imm((form.lane_tiles - 1) * form.tile_rows));
-        view.base = b_.Sadd(b_.Sadd(tile, i), view.base);
-        view.base_loop = r.loop;
-      } else {
-        Fail(id, "single rows of a packed type inside a loop");
-        return Imm(0);
-      }
-    }
-    if (strided) {
-      terms.push_back({at[layout.sub], kSublanes * form.stride[layout.sub]});
-      row += starts[layout.sub].c * form.stride[layout.sub];
-    }
-    isa::MemRef mem = Address(view, row, terms);
-    mem.sublane_stride = strided ? static_cast<int32_t>(form.stride[layout.sub]) : 0;
-    if (strided && at[layout.sub].is_const()) {
-      mem.sublane_mask =
-          SublaneMask(0, std::min(kSublanes, dims[layout.sub] - kSublanes * at[layout.sub].c));
-    }
-    if (form.packing > 1 && strided) Fail(id, "a strided load of a packed type");
-    return UnpackOne(form, b_.Load(mem), static_cast<int>(start % form.packing));
+    return LoadRow(std::move(view), starts, dims, layout, at, std::move(terms), id);
   }
+  return LoadGroup(view, starts, dims, at, std::move(terms), id);
+}
+
+// Of a rank-1 array: 1024 elements in order, or one row of 128 to all sublanes.
+Operand Lowering::LoadFlat(const MemView& view, absl::Span<const Start> starts, const Dims& dims,
+                           VLayout layout, const Coords& at, NodeId id) {
+  const MemForm& form = view.form;
+  int rank = static_cast<int>(dims.size());
+  int64_t start = rank == 0 ? 0 : starts[0].c;
+  if (layout.dense()) {
+    if (start % (kLanes * form.packing) != 0) {
+      Fail(id, "a dense load that starts inside a row");
+      return Imm(0);
+    }
+    int64_t step = kSublanes / form.packing;
+    int64_t rows = step;
+    if (at[0].is_const()) rows = std::min(step, form.rows - at[0].c * step);
+    isa::MemRef mem = Address(view, start / (kLanes * form.packing), {{at[0], step}});
+    mem.sublane_mask = SublaneMask(0, rows);
+    return Unpack(form, b_.Load(mem));
+  }
+  Coord j = rank == 0 ? Coord::Const(0) : at[0] + start / kLanes;
+  std::optional<Coord> row = Div(j, form.packing);
+  if (!row || start % kLanes != 0) {
+    Fail(id, "a rank-1 load at this offset");
+    return Imm(0);
+  }
+  isa::MemRef mem = Address(view, 0, {{*row, 1}});
+  mem.sublane_stride = 0;
+  Operand v = b_.Load(mem);
+  if (form.packing > 1) v = UnpackRow(form, v, static_cast<int>(j.c % form.packing));
+  if (rank == 0) {
+    bool mask = !v.is_imm() && v.reg.cls == RegClass::kMask;
+    v = b_.Permute(Opcode::kVbcastLane, ToVector(v), Imm(0));
+    if (mask) v = ToMask(v);
+  }
+  return v;
+}
+
+// One row of the sublane dimension, to all sublanes or with a leading dimension along them.
+Operand Lowering::LoadRow(MemView view, absl::Span<const Start> starts, const Dims& dims,
+                          VLayout layout, const Coords& at, Terms terms, NodeId id) {
+  const MemForm& form = view.form;
+  bool strided = layout.sub >= 0;
+  int64_t start = form.sub < 0 ? 0 : starts[form.sub].c, row = 0, part = start;
+  if (form.sub < 0 || dims[form.sub] == 1) {
+    row = form.RowOf(start);
+  } else {  // its rows are counted one by one
+    Coord r = at[form.sub] + start;
+    if (r.is_const()) {
+      row = form.RowOf(r.c);
+      part = r.c;
+    } else if (form.packing > 1) {
+      Fail(id, "single rows of a packed type inside a loop");
+      return Imm(0);
+    } else if (form.lane_tiles == 1) {
+      terms.push_back({r, 1});
+    } else {
+      Operand i = CoordScalar(r);
+      Operand tile =
+          b_.Smul(b_.Sdiv(i, Imm(form.tile_sub)), Imm((form.lane_tiles - 1) * form.tile_rows));
+      view.base = b_.Sadd(b_.Sadd(tile, i), view.base);
+      view.local = true;
+    }
+  }
+  if (strided) {
+    terms.push_back({at[layout.sub], kSublanes * form.stride[layout.sub]});
+    row += starts[layout.sub].c * form.stride[layout.sub];
+  }
+  isa::MemRef mem = Address(view, row, terms);
+  mem.sublane_stride = strided ? static_cast<int32_t>(form.stride[layout.sub]) : 0;
+  if (strided && at[layout.sub].is_const()) {
+    mem.sublane_mask =
+        SublaneMask(0, std::min(kSublanes, dims[layout.sub] - kSublanes * at[layout.sub].c));
+  }
+  return UnpackOne(form, b_.Load(mem), static_cast<int>(part % form.packing));
+}
+
+// Eight rows of the sublane dimension.
+Operand Lowering::LoadGroup(const MemView& view, absl::Span<const Start> starts, const Dims& dims,
+                            const Coords& at, Terms terms, NodeId id) {
+  const MemForm& form = view.form;
+  int64_t start = starts[form.sub].c;
   const Coord& g = at[form.sub];
   if (form.tile_sub < kSublanes) {
     int64_t group = form.tile_sub == 1 ? kSublanes : 1;
@@ -318,136 +330,6 @@ Operand Lowering::UnpackOne(const MemForm& form, Operand v, int part) {
   return form.packing > 1 ? UnpackRow(form, v, part) : v;
 }
 
-void Lowering::StoreTile(const MemView& whole_view, absl::Span<const Start> starts,
-                         const Dims& dims, VLayout layout, const Coords& at, Operand value,
-                         NodeId id) {
-  MemView view = Shift(whole_view, starts);
-  const MemForm& form = view.form;
-  int rank = static_cast<int>(dims.size());
-  std::vector<std::pair<Coord, int64_t>> terms;
-  Operand packed = Pack(form, value);
-  if (form.flat) {
-    int64_t start = rank == 0 ? 0 : starts[0].c;
-    bool part = rank == 1 && start + dims[0] < form.dims[0] && dims[0] % kLanes != 0;
-    if (layout.dense()) {
-      int64_t step = kSublanes / form.packing, rows = step;
-      if (at[0].is_const()) {
-        rows = std::min(step, CeilDiv(dims[0], kLanes * form.packing) - at[0].c * step);
-      }
-      if (start % (kLanes * form.packing) != 0 || part) Fail(id, "a store of part of a row");
-      terms.push_back({at[0], step});
-      isa::MemRef mem = Address(view, start / (kLanes * form.packing), terms);
-      mem.sublane_mask = SublaneMask(0, rows);
-      b_.Store(mem, packed);
-      return;
-    }
-    if (form.packing > 1 && (rank > 0 && dims[0] > kLanes)) {
-      Fail(id, "a rank-1 store of a packed type in this layout");
-      return;
-    }
-    Coord j = rank == 0 ? Coord::Const(0) : at[0] + start / kLanes;
-    if (start % kLanes != 0) Fail(id, "a rank-1 store at this offset");
-    if (form.packing > 1) {  // row 0 of the word is the element; the other rows have no meaning
-      Address(view, 0, terms);
-    }
-    terms.push_back({j, 1});
-    isa::MemRef mem = Address(view, 0, terms);
-    mem.sublane_mask = 1;
-    int64_t lanes = rank == 0 ? kLanes : std::min(kLanes, dims[0] - at[0].c * kLanes);
-    if (part && at[0].is_const() && lanes < kLanes) {
-      b_.StoreMasked(mem, MaskOf(0, 8, 0, lanes), packed);
-    } else {
-      b_.Store(mem, packed);
-    }
-    return;
-  }
-  for (int d = 0; d < rank; ++d) {
-    if (d == form.sub || d == form.lane) continue;
-    terms.push_back({at[d] + starts[d].c, form.stride[d]});
-  }
-  int64_t lanes = kLanes;
-  if (form.lane >= 0) {
-    int64_t start = starts[form.lane].c;
-    terms.push_back({at[form.lane] + start / kLanes, form.tile_rows});
-    if (start % kLanes != 0) Fail(id, "a store that starts inside a tile's lanes");
-    if (start + dims[form.lane] < form.dims[form.lane] && at[form.lane].is_const()) {
-      lanes = std::min(kLanes, dims[form.lane] - at[form.lane].c * kLanes);
-    }
-  }
-  auto store = [&](const isa::MemRef& mem, Operand v) {
-    if (lanes < kLanes) {
-      b_.StoreMasked(mem, MaskOf(0, 8, 0, lanes), v);
-    } else {
-      b_.Store(mem, v);
-    }
-  };
-  if (form.sub < 0) {
-    isa::MemRef mem = Address(view, 0, terms);
-    const bool all = whole_view.form.tile_rows >= kSublanes && !whole_view.one_row;
-    mem.sublane_mask = all ? 0xff : 1;
-    store(mem, packed);
-    return;
-  }
-  int64_t start = starts[form.sub].c;
-  const Coord& g = at[form.sub];
-  // Rows that this register may write: all, where the slice reaches the array's end.
-  bool part = start + dims[form.sub] < form.dims[form.sub] || !starts[form.sub].scalar.is_imm();
-  int64_t valid = kSublanes;
-  if (part && g.is_const()) valid = std::min(kSublanes, dims[form.sub] - g.c * kSublanes);
-  if (form.packing > 1 && valid < kSublanes && valid % form.packing != 0) {
-    Fail(id, "a store of part of a packed word");
-    return;
-  }
-  if (form.tile_sub < kSublanes) {
-    int64_t tiles = form.lane_tiles * form.tile_rows;
-    terms.push_back({g, form.tile_sub == 1 ? kSublanes * tiles : tiles});
-    isa::MemRef mem = Address(view, form.tile_sub == 1 ? start * tiles : start, terms);
-    if (form.tile_sub == 1) {
-      mem.sublane_stride = static_cast<int32_t>(tiles);
-      if (g.is_const()) valid = std::min(valid, dims[form.sub] - g.c * kSublanes);
-    } else {
-      valid = std::min(valid, form.packing == 1 ? form.tile_rows - start : int64_t{form.tile_rows});
-    }
-    mem.sublane_mask = SublaneMask(0, valid);
-    store(mem, packed);
-    return;
-  }
-  int64_t groups = form.tile_sub / kSublanes, step = kSublanes / form.packing;
-  int64_t write = CeilDiv(std::min(valid, kSublanes), form.packing);
-  int64_t shift = start % kSublanes;
-  if (form.lane_tiles == 1) {
-    if (start % form.packing != 0) Fail(id, "a store inside a packed word");
-    terms.push_back({g, step});
-    isa::MemRef mem = Address(view, start / form.packing, terms);
-    if (shift != 0 && g.is_const())
-      write = std::min(write, CeilDiv(dims[form.sub] - g.c * kSublanes, form.packing));
-    mem.sublane_mask = SublaneMask(0, write);
-    store(mem, packed);
-    return;
-  }
-  std::optional<Coord> tile = Div(g + start / kSublanes, groups);
-  if (!tile || (shift != 0 && (groups > 1 || form.packing > 1))) {
-    Fail(id, "a store at this offset in a loop");
-    return;
-  }
-  terms.push_back({*tile, form.lane_tiles * form.tile_rows});
-  isa::MemRef mem = Address(view, ((g.c + start / kSublanes) % groups) * step, terms);
-  if (shift == 0) {
-    mem.sublane_mask = SublaneMask(0, write);
-    store(mem, packed);
-    return;
-  }
-  if (g.is_const()) valid = std::min(valid, dims[form.sub] - g.c * kSublanes);
-  isa::MemRef high = mem;
-  mem.offset += static_cast<int32_t>(shift);
-  mem.sublane_mask = SublaneMask(0, std::min(valid, kSublanes - shift));
-  store(mem, packed);
-  if (valid <= kSublanes - shift) return;
-  high.offset += static_cast<int32_t>(form.lane_tiles * form.tile_rows - (kSublanes - shift));
-  high.sublane_mask = SublaneMask(kSublanes - shift, valid);
-  store(high, packed);
-}
-
 // ---- nodes ----
 
 std::vector<Lowering::Start> Lowering::StartsOf(const Node& n) {
@@ -482,20 +364,6 @@ VLayout Lowering::NaturalOfLoad(const Node& n) const {
   return l;
 }
 
-VLayout Lowering::LayoutOfStore(const Node& n) const {
-  const MemForm& form = refs[n.ref].view.form;
-  const Dims& dims = node(n.operands[0]).shape.dims;
-  if (form.flat) {
-    if (dims.empty()) return {-1, -1};
-    const NodeInfo& i = info[n.operands[0]];
-    if (form.packing > 1 && dims[0] > kLanes) return {0, 0};
-    if (!i.flexible && i.natural.dense()) return {0, 0};
-    if (i.flexible && dims[0] > 2 * kLanes) return {0, 0};
-    return {-1, 0};
-  }
-  return form.natural();
-}
-
 Operand Lowering::EvalLoad(NodeId id, VLayout layout, const Coords& at) {
   const Node& n = node(id);
   WaitFor(n.ref);
@@ -517,26 +385,6 @@ Operand Lowering::EvalLoad(NodeId id, VLayout layout, const Coords& at) {
   Operand high =
       RotateLanes(LoadTile(refs[n.ref].view, starts, n.shape.dims, layout, next, id), -lane_shift);
   return Vsel(MaskOf(0, 8, 0, kLanes - lane_shift), low, high);
-}
-
-void Lowering::EmitStoreTile(NodeId store, const Coords& at) {
-  const Node& n = node(store);
-  NodeId value = n.operands[0];
-  VLayout layout = LayoutOfStore(n);
-  Operand v = Get(value, layout, at);
-  int old_source = b_.source();
-  if (info[store].source >= 0) b_.set_source(info[store].source);
-  StoreTile(refs[n.ref].view, StartsOf(n),
-            n.shape.IsTuple() ? node(value).shape.dims : n.shape.dims, layout, at, v, store);
-  b_.set_source(old_source);
-}
-
-MemView Lowering::NewTemporary(absl::string_view name, const MemForm& form) {
-  MemView view;
-  view.form = form;
-  view.base = Imm(0);
-  Allocate(name, CeilDiv(form.rows, kSublanes) * kSublanes, &view.buffer, &view.offset);
-  return view;
 }
 
 }  // namespace tpuc::lower

@@ -1,23 +1,21 @@
 // Rearrangements that no register operation does: every row of 128 lanes of the result is put
 // together from runs of lanes of the operand's rows in memory (load one row to all sublanes,
-// rotate, select by lanes). Unrolled: for small values.
+// rotate, select by lanes), in the loops that move_plan.cc finds.
 //
 //   reshape f32[4,64] -> f32[2,128]: row 0 = lanes 0-63 of row 0, and row 1 rotated by 64
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "backend/lower/lowering.h"
+#include "backend/lower/move_plan.h"
 
 namespace tpuc::lower {
 
 namespace {
 
-constexpr int64_t kMostRuns = 6000;
-
-struct LaneRun {
-  int64_t lane = 0, count = 0;  // in the result's row
-  int64_t row = 0, from = 0;    // the operand's memory row and lane; row -1: the padding value
-};
+constexpr int64_t kMostRuns = 6000;         // in code
+constexpr int64_t kMostElements = 1 << 26;  // of a result whose plan is made
+constexpr int64_t kBodyRuns = 32;           // in a loop's body, to hide latencies
 
 // The memory row and lane of element `index` in a form of 32-bit elements.
 void Locate(const MemForm& form, absl::Span<const int64_t> index, int64_t* row, int64_t* lane) {
@@ -43,8 +41,9 @@ void Locate(const MemForm& form, absl::Span<const int64_t> index, int64_t* row, 
 
 }  // namespace
 
-// The operand's element of a result element; false: the padding value.
-bool Lowering::SourceIndex(NodeId id, absl::Span<const int64_t> at, std::vector<int64_t>* from) {
+// The operand's element of a result element: its operand, and the index there; -1: the padding
+// value.
+int Lowering::SourceIndex(NodeId id, absl::Span<const int64_t> at, std::vector<int64_t>* from) {
   const Node& n = node(id);
   const Dims& d = dims(n.operands[0]);
   from->assign(d.size(), 0);
@@ -57,26 +56,35 @@ bool Lowering::SourceIndex(NodeId id, absl::Span<const int64_t> at, std::vector<
         (*from)[i] = linear % d[i];
         linear /= d[i];
       }
-      return true;
+      return 0;
     }
     case Op::kSlice: {
       const auto& s = std::get<std::vector<SliceDim>>(*n.Find(AttrId::kSlice));
       for (size_t i = 0; i < at.size(); ++i) (*from)[i] = s[i].start + at[i] * s[i].stride;
-      return true;
+      return 0;
     }
     case Op::kReverse: {
       from->assign(at.begin(), at.end());
       for (int64_t r : n.IntsAttr(AttrId::kDimensions)) (*from)[r] = d[r] - 1 - at[r];
-      return true;
+      return 0;
+    }
+    case Op::kConcatenate: {
+      from->assign(at.begin(), at.end());
+      int64_t& along = (*from)[n.IntsAttr(AttrId::kDimensions)[0]];
+      int operand = 0;
+      for (; along >= dims(n.operands[operand])[n.IntsAttr(AttrId::kDimensions)[0]]; ++operand) {
+        along -= dims(n.operands[operand])[n.IntsAttr(AttrId::kDimensions)[0]];
+      }
+      return operand;
     }
     default: {  // pad
       const auto& p = std::get<std::vector<PadDim>>(*n.Find(AttrId::kPadding));
       for (size_t i = 0; i < at.size(); ++i) {
         int64_t x = at[i] - p[i].low, step = p[i].interior + 1;
-        if (x < 0 || x % step != 0 || x / step >= d[i]) return false;
+        if (x < 0 || x % step != 0 || x / step >= d[i]) return -1;
         (*from)[i] = x / step;
       }
-      return true;
+      return 0;
     }
   }
 }
@@ -94,8 +102,8 @@ bool Lowering::ReshapeInPlace(NodeId id) {
   if (from[a - 1] != to[b - 1]) return false;
   if (from[a - 2] % kSublanes != 0 || to[b - 2] % kSublanes != 0) return false;
   if (info[id].mat) return false;
-  const MemView* source = StoredAs(x, have);
-  if (source == nullptr || source->form.packing > 1) return false;
+  const MemView* source = RowsOf(x);
+  if (source == nullptr) return false;
   if (source->form.rows != TemporaryForm(from, have).rows) return false;
   Type t = source->form.type;
   info[id].view = *source;
@@ -106,110 +114,176 @@ bool Lowering::ReshapeInPlace(NodeId id) {
   return true;
 }
 
+// The value's rows in memory: a load's own, or a temporary.
+const MemView* Lowering::RowsOf(NodeId id) {
+  if (WholeLoad(id)) {
+    WaitFor(node(id).ref);
+    return &refs[node(id).ref].view;
+  }
+  return StoredAs(id, OperandLayout(id));
+}
+
+// A load of 32-bit elements from the start of an array that nothing writes.
+bool Lowering::WholeLoad(NodeId id) const {
+  const Node& n = node(id);
+  if (!ReadableAs(id, info[id].natural) || !info[id].stable) return false;
+  if (refs[n.ref].view.form.packing > 1) return false;
+  for (const kernel::Slice& s : n.slices) {
+    if (s.start_node >= 0 || s.start != 0) return false;
+  }
+  return true;
+}
+
+// The rows of the result, its operands lying in these forms.
+MovePlan Lowering::PlanMove(NodeId id, const MemForm& to, absl::Span<const MemForm> from) {
+  MovePlan plan;
+  plan.sources = static_cast<int>(from.size());
+  VLayout layout = info[id].natural;
+  const Dims& d = dims(id);
+  int rank = static_cast<int>(d.size());
+  int64_t lanes = layout.lane < 0 ? 1 : d[layout.lane], rows = 1;
+  Dims extent = d;
+  if (layout.lane >= 0) extent[layout.lane] = 1;
+  if (layout.sub >= 0 && !layout.dense()) {
+    extent[layout.sub] = CeilDiv(d[layout.sub], kSublanes) * kSublanes;
+  }
+  for (int64_t e : extent) rows *= e;
+  std::vector<int64_t> at(rank, 0), index;
+  for (int64_t r = 0; r < rows; ++r) {
+    int64_t rest = r;
+    for (int i = rank - 1; i >= 0; --i) {
+      at[i] = rest % extent[i];
+      rest /= extent[i];
+    }
+    bool padding = layout.sub >= 0 && !layout.dense() && at[layout.sub] >= d[layout.sub];
+    if (padding && at[layout.sub] > d[layout.sub]) continue;
+    for (int64_t j = 0; j < CeilDiv(lanes, kLanes); ++j) {
+      int64_t row = 0, lane = 0;
+      if (layout.lane >= 0) at[layout.lane] = j * kLanes;
+      Locate(to, at, &row, &lane);
+      plan.Begin(row, padding ? static_cast<int32_t>(extent[layout.sub] - d[layout.sub]) : 1);
+      for (int64_t l = 0; !padding && l < std::min(kLanes, lanes - j * kLanes); ++l) {
+        if (layout.lane >= 0) at[layout.lane] = j * kLanes + l;
+        LaneRun one{static_cast<int32_t>(l), 1, SourceIndex(id, at, &index), 0, 0};
+        if (one.source >= 0) {
+          Locate(from[one.source], index, &one.row, &lane);
+          one.from = static_cast<int32_t>(lane);
+        }
+        plan.Add(one);
+      }
+    }
+  }
+  if (layout.dense()) {
+    for (int64_t r = CeilDiv(lanes, kLanes); r < to.rows; ++r) plan.Begin(r, 1);
+  }
+  return plan;
+}
+
+struct Lowering::MoveState {
+  MovePlan plan;
+  std::vector<MemView> from;
+  MemView to;
+  Operand fill;
+  int64_t budget = kMostRuns;
+  struct InLoop {
+    int loop;
+    int64_t to;
+    std::vector<int64_t> from;
+  };
+  std::vector<InLoop> loops;
+};
+
+void Lowering::EmitUnit(const MoveUnit& unit, NodeId id, MoveState* s) {
+  s->budget -= unit.count + 1;
+  if (s->budget < 0) {
+    Fail(id, "a rearrangement of this size");
+    return;
+  }
+  auto counted = [&](int64_t stride, size_t loop) {
+    return std::make_pair(Coord{static_cast<int16_t>(s->loops[loop].loop), 1, 0}, stride);
+  };
+  Operand row = unit.count == 0 ? Imm(0) : s->fill;
+  bool first = true;
+  for (int32_t i = 0; i < unit.count; ++i) {
+    const LaneRun& run = s->plan.runs[unit.first + i];
+    if (run.source < 0) {
+      first = false;
+      continue;
+    }
+    Terms terms;
+    for (size_t l = 0; l < s->loops.size(); ++l) {
+      terms.push_back(counted(s->loops[l].from[run.source], l));
+    }
+    isa::MemRef mem = Address(s->from[run.source], run.row, terms);
+    mem.sublane_stride = 0;
+    Operand v = RotateLanes(b_.Load(mem), run.lane - run.from);
+    row = first ? v : Vsel(MaskOf(0, kSublanes, run.lane, run.lane + run.count), v, row);
+    first = false;
+  }
+  Terms terms;
+  for (size_t l = 0; l < s->loops.size(); ++l) terms.push_back(counted(s->loops[l].to, l));
+  isa::MemRef mem = Address(s->to, unit.to, terms);
+  mem.sublane_mask = SublaneMask(0, unit.rows);
+  b_.Store(mem, row);
+  ++f->info.temp_stores;
+}
+
+void Lowering::EmitUnits(NodeId id, int64_t begin, int64_t end, MoveState* s) {
+  while (begin < end && !failed_) {
+    Repeat r;
+    if (!whole && s->plan.Runs(begin, end) > kBodyRuns) r = FindRepeat(s->plan, begin, end);
+    if (r.times > 1) {
+      int64_t unroll = kBodyRuns / std::max<int64_t>(1, s->plan.Runs(begin, begin + r.period));
+      unroll = std::min(std::max<int64_t>(1, unroll), r.times / 2);
+      r.period *= unroll;
+      r.times /= unroll;
+      for (int64_t& x : r.from) x *= unroll;
+      r.to *= unroll;
+    }
+    if (r.times <= 1) {
+      for (; begin < end; ++begin) EmitUnit(s->plan.units[begin], id, s);
+      return;
+    }
+    EmitLoop(r.times, 1, [&](int loop) {
+      s->loops.push_back({loop, r.to, r.from});
+      EmitUnits(id, begin, begin + r.period, s);
+      s->loops.pop_back();
+    });
+    begin += r.period * r.times;
+  }
+}
+
 void Lowering::MoveRows(NodeId id) {
   if (ReshapeInPlace(id)) return;
   const Node& n = node(id);
-  NodeId x = n.operands[0];
-  VLayout have = OperandLayout(x), layout = info[id].natural;
-  const MemView* source = StoredAs(x, have);
-  if (source == nullptr) {
-    Fail(id, "moved through memory inside a loop");
-    return;
+  MoveState s;
+  size_t sources = n.op == Op::kConcatenate ? n.operands.size() : 1;
+  std::vector<MemForm> forms;
+  for (size_t i = 0; i < sources; ++i) {
+    const MemView* source = RowsOf(n.operands[i]);
+    if (source == nullptr) {
+      Fail(id, "moved through memory inside a loop");
+      return;
+    }
+    s.from.push_back(*source);
+    forms.push_back(source->form);
   }
+  int64_t elements = 1;
+  for (int64_t d : n.shape.dims) elements *= d;
+  if (elements > kMostElements) Fail(id, "a rearrangement of this size");
+  if (failed_) return;
   if (!info[id].mat) {
-    MemForm form = TemporaryForm(dims(id), layout);
+    MemForm form = TemporaryForm(dims(id), info[id].natural);
     if (type(id) == Type::kPred) form.type = Type::kS32;
     info[id].view = NewTemporary(absl::StrCat("moved.", id), form);
     info[id].mat = true;
   }
   if (failed_) return;
-  const MemView& view = info[id].view;
-  Operand fill = n.op == Op::kPad ? ToVector(Get(n.operands[1], {-1, -1}, {})) : Imm(0);
-  // Rows of the result: every index but the lane dimension's, and lane tiles.
-  int lane_dim = layout.lane;
-  int64_t lane_size = lane_dim < 0 ? 1 : dims(id)[lane_dim], rows = 1;
-  for (int d = 0; d < n.shape.rank(); ++d) {
-    if (d != lane_dim) rows *= dims(id)[d];
-  }
-  int64_t budget = kMostRuns;
-  std::vector<int64_t> at(dims(id).size(), 0), from;
-  absl::flat_hash_map<int64_t, Operand> loaded;
-  for (int64_t r = 0; r < rows && !failed_; ++r) {
-    int64_t rest = r;
-    for (int d = n.shape.rank() - 1; d >= 0; --d) {
-      if (d == lane_dim) continue;
-      at[d] = rest % dims(id)[d];
-      rest /= dims(id)[d];
-    }
-    for (int64_t j = 0; j < CeilDiv(lane_size, kLanes); ++j) {
-      std::vector<LaneRun> runs;
-      for (int64_t l = 0; l < std::min(kLanes, lane_size - j * kLanes); ++l) {
-        if (lane_dim >= 0) at[lane_dim] = j * kLanes + l;
-        LaneRun one{l, 1, -1, 0};
-        if (SourceIndex(id, at, &from)) Locate(source->form, from, &one.row, &one.from);
-        if (!runs.empty() && runs.back().row == one.row &&
-            (one.row < 0 || runs.back().from + runs.back().count == one.from)) {
-          ++runs.back().count;
-        } else {
-          runs.push_back(one);
-        }
-      }
-      budget -= static_cast<int64_t>(runs.size());
-      if (budget < 0) {
-        Fail(id, "a rearrangement of this size");
-        return;
-      }
-      Operand row = fill;
-      bool first = true;
-      for (const LaneRun& run : runs) {
-        if (run.row < 0) {
-          first = false;
-          continue;
-        }
-        isa::MemRef mem = Address(*source, run.row, {});
-        mem.sublane_stride = 0;
-        Operand v = RotateLanes(b_.Load(mem), run.lane - run.from);
-        row = first ? v : Vsel(MaskOf(0, kSublanes, run.lane, run.lane + run.count), v, row);
-        first = false;
-      }
-      int64_t to = 0, lane = 0;
-      if (lane_dim >= 0) at[lane_dim] = j * kLanes;
-      Locate(view.form, at, &to, &lane);
-      isa::MemRef mem = Address(view, to, {});
-      mem.sublane_mask = 1;
-      b_.Store(mem, row);
-      ++f->info.temp_stores;
-    }
-  }
-  // Rows of the last tiles that hold nothing are written too: they are read with their tile.
-  ClearPadding(view, dims(id), layout);
+  s.to = info[id].view;
+  s.fill = n.op == Op::kPad ? ToVector(Get(n.operands[1], {-1, -1}, {})) : Imm(0);
+  s.plan = PlanMove(id, s.to.form, forms);
+  EmitUnits(id, 0, static_cast<int64_t>(s.plan.units.size()), &s);
   info[id].ready = true;
-}
-
-void Lowering::ClearPadding(const MemView& view, const Dims& d, VLayout layout) {
-  if (layout.dense()) {
-    int64_t used = CeilDiv(d[0], kLanes);
-    for (int64_t r = used; r < view.form.rows; ++r) {
-      isa::MemRef mem = Address(view, r, {});
-      mem.sublane_mask = 1;
-      b_.Store(mem, Imm(0));
-    }
-    return;
-  }
-  if (layout.sub < 0 || d[layout.sub] % kSublanes == 0) return;
-  int64_t outer = 1;
-  for (int i = 0; i < static_cast<int>(d.size()); ++i) {
-    if (i != layout.sub && i != layout.lane) outer *= d[i];
-  }
-  int64_t per = view.form.sub_tiles * view.form.lane_tiles * kSublanes;
-  for (int64_t o = 0; o < outer; ++o) {
-    for (int64_t j = 0; j < view.form.lane_tiles; ++j) {
-      int64_t row = o * per + ((view.form.sub_tiles - 1) * view.form.lane_tiles + j) * kSublanes;
-      isa::MemRef mem = Address(view, row, {});
-      mem.sublane_mask = static_cast<uint8_t>(0xff << (d[layout.sub] % kSublanes));
-      b_.Store(mem, Imm(0));
-    }
-  }
 }
 
 }  // namespace tpuc::lower

@@ -22,6 +22,7 @@
 #include "backend/lower/dot.h"
 #include "backend/lower/layout.h"
 #include "backend/lower/lower.h"
+#include "backend/lower/move_plan.h"
 #include "backend/lower/nests.h"
 
 namespace tpuc::lower {
@@ -35,8 +36,8 @@ struct MemView {
   Operand base;        // scalar row, or immediate 0
   int64_t offset = 0;  // rows added to it
   int buffer = -1;     // for MemRef
-  int16_t base_loop = -1;  // loop whose counter `base` depends on, beside the view's own place
-  bool one_row = false;    // single rows of tiles that others share
+  bool local = false;    // the base was computed where it is used: not to be hoisted
+  bool one_row = false;  // single rows of tiles that others share
 };
 
 struct RefState {
@@ -63,6 +64,27 @@ struct NodeInfo {
   MemView view;
   int source = -1;  // source row
   int uses = 0;
+};
+
+// Sublanes from .. to - 1 of a load or store.
+inline uint8_t SublaneMask(int64_t from, int64_t to) {
+  return static_cast<uint8_t>(((1 << to) - 1) & ~((1 << from) - 1));
+}
+
+// The last step of a change of register layout: from the layout `from`, which is there or is made
+// first in the same way.
+struct Hop {
+  enum class Kind : uint8_t {
+    kAs,           // `from` serves: it differs in dimensions of size 1 only
+    kReplicate,    // the one valid sublane, lane (`sub`, `lane`) to all
+    kRowsToLanes,  // {d, -1} -> {-1, d}
+    kLanesToRows,  // {-1, d} -> {d, -1}
+    kTranspose,    // {a, b} -> {b, a}
+    kMemory,       // the same lanes, other sublanes: a strided load of `from` in memory
+  };
+  Kind kind = Kind::kMemory;
+  VLayout from;
+  bool sub = false, lane = false;
 };
 
 struct LoopVar {
@@ -145,6 +167,7 @@ class Lowering {
   // [base + offset + sum of coordinate * stride] as a MemRef.
   isa::MemRef Address(const MemView& view, int64_t row,
                       absl::Span<const std::pair<Coord, int64_t>> terms);
+  using Terms = std::vector<std::pair<Coord, int64_t>>;
   // One register of the array seen through `view`, shifted by `starts` (elements; one a dimension).
   struct Start {
     Operand scalar;  // scalar part, elements; immediate 0 where none
@@ -152,6 +175,12 @@ class Lowering {
   };
   Operand LoadTile(const MemView& view, absl::Span<const Start> starts, const Dims& dims,
                    VLayout layout, const Coords& at, NodeId id);
+  Operand LoadFlat(const MemView& view, absl::Span<const Start> starts, const Dims& dims,
+                   VLayout layout, const Coords& at, NodeId id);
+  Operand LoadRow(MemView view, absl::Span<const Start> starts, const Dims& dims, VLayout layout,
+                  const Coords& at, Terms terms, NodeId id);
+  Operand LoadGroup(const MemView& view, absl::Span<const Start> starts, const Dims& dims,
+                    const Coords& at, Terms terms, NodeId id);
   void StoreTile(const MemView& view, absl::Span<const Start> starts, const Dims& dims,
                  VLayout layout, const Coords& at, Operand value, NodeId id);
   Operand EvalLoad(NodeId id, VLayout layout, const Coords& at);
@@ -221,9 +250,11 @@ class Lowering {
   Operand MaskTile(Operand v, const Dims& dims, VLayout layout, const Coords& at, bool sub,
                    bool lane, Operand fill);
 
-  // ---- emit_move.cc ----
-  Operand Relayout(NodeId id, VLayout have, VLayout want, const Coords& at);
-  static VLayout LastHop(VLayout have, VLayout want);
+  // ---- relayout.cc, emit_move.cc ----
+  Operand Relayout(NodeId id, VLayout want, const Coords& at);
+  Hop LastHop(NodeId id, VLayout want) const;
+  bool ReadableAs(NodeId id, VLayout want) const;
+  bool InMemory(NodeId id, VLayout layout, VLayout want, MemView* view, std::vector<Start>* starts);
   Operand Replicate(Operand v, bool sub, bool lane);
   const MemView* StoredAs(NodeId id, VLayout layout);
   bool CopyDone(NodeId id, VLayout layout) const;
@@ -246,8 +277,13 @@ class Lowering {
   Operand RotateLanes(Operand v, int64_t n);
   void MoveRows(NodeId id);
   bool ReshapeInPlace(NodeId id);
-  bool SourceIndex(NodeId id, absl::Span<const int64_t> at, std::vector<int64_t>* from);
-  void ClearPadding(const MemView& view, const Dims& dims, VLayout layout);
+  int SourceIndex(NodeId id, absl::Span<const int64_t> at, std::vector<int64_t>* from);
+  const MemView* RowsOf(NodeId id);
+  bool WholeLoad(NodeId id) const;
+  MovePlan PlanMove(NodeId id, const MemForm& to, absl::Span<const MemForm> from);
+  struct MoveState;
+  void EmitUnit(const MoveUnit& unit, NodeId id, MoveState* state);
+  void EmitUnits(NodeId id, int64_t begin, int64_t end, MoveState* state);
 
   // ---- emit_dot.cc ----
   bool PlanDot(NodeId id, DotPlan* plan);
@@ -366,14 +402,14 @@ class Lowering {
   std::vector<NodeInfo> info;
   std::vector<LoopVar> loops;
   std::vector<Scope> scopes;
-  int depth = 0;                    // index of the scope that code is emitted for
-  std::vector<Operand> axes;        // grid indices in this step
-  std::vector<Operand> loop_index;  // of the enclosing kFor nodes, by node id
-  bool whole = true;                // small region: everything in one block
-  size_t region_base_ = 1;          // scopes around the region being lowered
+  int depth = 0;                                     // index of the scope that code is emitted for
+  std::vector<Operand> axes;                         // grid indices in this step
+  std::vector<Operand> loop_index;                   // of the enclosing kFor nodes, by node id
+  bool whole = true;                                 // small region: everything in one block
+  size_t region_base_ = 1;                           // scopes around the region being lowered
   std::set<std::tuple<NodeId, int, int>> expanded_;  // nests: what Expand has seen
-  int nesting_ = 0;           // of Get and Scalar
-  std::vector<char> keep_;          // nests: nodes that get a temporary
+  int nesting_ = 0;                                  // of Get and Scalar
+  std::vector<char> keep_;                           // nests: nodes that get a temporary
   std::map<std::tuple<NodeId, int, int>, MemView> stored;  // copies for relayouts, by layout
   std::set<std::tuple<NodeId, int, int>> copies_done;      // .. that have been written
   int64_t next_row = 0;

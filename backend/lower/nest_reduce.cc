@@ -10,6 +10,10 @@
 
 namespace tpuc::lower {
 
+namespace {
+constexpr int64_t kMostUnrolled = 256;  // registers put together from pieces one by one
+}  // namespace
+
 void Lowering::EmitReduceNest(NodeId id) {
   const Node& n = node(id);
   if (n.operands.size() > 2) {
@@ -178,8 +182,8 @@ void Lowering::EmitMoveNest(NodeId id) {
   }
   if (n.op != Op::kReverse && StorePieces(id)) return;
   VLayout layout = info[id].natural;
-  if (TileCount(dims(id), layout) > 4096) {
-    Fail(id, absl::StrCat("in ", TileCount(dims(id), layout), " registers"));
+  if (TileCount(dims(id), layout) > kMostUnrolled) {
+    MoveRows(id);
     return;
   }
   Space space = SpaceOf(dims(id), layout);

@@ -21,9 +21,7 @@ constexpr int kKernelFlags = 64;
 using isa::Opcode;
 using isa::Operand;
 
-bool InVmem(const kernel::Buffer& b) {
-  return b.shape.layout && b.shape.layout->memory_space == 1;
-}
+bool InVmem(const kernel::Buffer& b) { return b.shape.layout && b.shape.layout->memory_space == 1; }
 
 // A buffer's address as instructions take it: VMEM rows or HBM granules.
 int64_t Address(const kernel::Buffer& b) {
@@ -78,7 +76,7 @@ class Emitter {
   int copy_flags_ = 0;               // flags that copies use; kernels' flags come after
   std::map<int, int> flag_of_copy_;  // copies under way
   std::vector<int> free_flags_;
-  std::map<int, size_t> copy_row_;   // copy number -> row of shell.copies
+  std::map<int, size_t> copy_row_;  // copy number -> row of shell.copies
 };
 
 int Emitter::SourceRow(const kernel::Step& step) {
@@ -115,7 +113,11 @@ void Emitter::Shell() {
     }
   }
   auto port = [&](const kernel::Port& p) {
-    const Shape& shape = p.buffer >= 0 ? program_.buffers[p.buffer].shape : p.shape;
+    // A port may read its buffer as another shape of the same bytes (a bitcast).
+    bool own = p.shape.layout && !p.shape.layout->tiles.empty();
+    own = p.buffer < 0 ||
+          (own && DeviceBytes(p.shape) == DeviceBytes(program_.buffers[p.buffer].shape));
+    const Shape& shape = own ? p.shape : program_.buffers[p.buffer].shape;
     return isa::Port{p.name, ToString(shape), p.buffer, -1};
   };
   for (const kernel::Port& p : program_.inputs) shell.inputs.push_back(port(p));
@@ -192,9 +194,15 @@ void Emitter::Steps() {
   for (size_t i = 0; i < program_.steps.size(); ++i) {
     const kernel::Step& step = program_.steps[i];
     switch (step.kind) {
-      case kernel::Step::Kind::kCopyStart: CopyStart(step, static_cast<int>(i)); break;
-      case kernel::Step::Kind::kCopyDone: CopyDone(step, static_cast<int>(i)); break;
-      case kernel::Step::Kind::kCall: Call(step); break;
+      case kernel::Step::Kind::kCopyStart:
+        CopyStart(step, static_cast<int>(i));
+        break;
+      case kernel::Step::Kind::kCopyDone:
+        CopyDone(step, static_cast<int>(i));
+        break;
+      case kernel::Step::Kind::kCall:
+        Call(step);
+        break;
     }
   }
   if (out_.tlp.blocks.empty()) NewBlock("empty");
@@ -206,10 +214,10 @@ bool Emitter::Run(KernelRegion* region) {
   out_.tlp.name = "tlp";
   Steps();
   if (copy_flags_ + kKernelFlags > chip_.sync_flags) {
-    diags_->Add(DiagCode::kOutOfSyncFlags,
-                absl::StrCat(copy_flags_, " copies are under way at once; the chip has ",
-                             chip_.sync_flags, " sync flags, of which kernels need ",
-                             kKernelFlags));
+    diags_->Add(
+        DiagCode::kOutOfSyncFlags,
+        absl::StrCat(copy_flags_, " copies are under way at once; the chip has ", chip_.sync_flags,
+                     " sync flags, of which kernels need ", kKernelFlags));
     return false;
   }
   region->first_row = (placement_.vmem_bytes + kRowBytes - 1) / kRowBytes;
