@@ -50,11 +50,7 @@ bool Lowering::PlanDot(NodeId id, DotPlan* p) {
     Fail(id, "with several free dimensions of the right operand");
     return false;
   }
-  bool swap = rf.empty() && !lf.empty();
-  if (swap && lf.size() > 1) {
-    Fail(id, "of a matrix of rank > 2 and a vector");
-    return false;
-  }
+  bool swap = rf.empty() && lf.size() == 1;  // a matrix and a vector: the vector is the row
   p->lhs = swap ? r : l;
   p->rhs = swap ? l : r;
   p->lhs_batch.assign((swap ? rb : lb).begin(), (swap ? rb : lb).end());

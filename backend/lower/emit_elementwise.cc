@@ -31,7 +31,7 @@ bool Supported(Type t) {
     case Type::kPred:
       return true;
     default:
-      return false;
+      return NarrowFormat(t) != nullptr;
   }
 }
 
@@ -57,7 +57,7 @@ Operand Lowering::RoundTo(Type type, Operand v) {
     case Type::kU16:
       return V(Opcode::kVand, v, Imm(0xffff));
     default:
-      return v;
+      return NarrowFormat(type) != nullptr ? RoundNarrow(*NarrowFormat(type), v) : v;
   }
 }
 
@@ -83,6 +83,12 @@ Operand Lowering::EvalElementwise(NodeId id, VLayout layout, const Coords& at) {
       return EvalConvert(args[0], type(n.operands[0]), t, id);
     case Op::kBitcastConvert:
       if (BitsOf(type(n.operands[0])) != BitsOf(t) || t == Type::kPred) break;
+      if (const num::FloatFormat* from = NarrowFormat(type(n.operands[0]))) {
+        args[0] = EncodeNarrow(*from, args[0]);
+      }
+      if (const num::FloatFormat* to = NarrowFormat(t)) {
+        return DecodeNarrow(*to, V(Opcode::kVand, args[0], Imm((int64_t{1} << BitsOf(t)) - 1)));
+      }
       if (t == Type::kBF16) return V(Opcode::kVshll, args[0], Imm(16));
       if (type(n.operands[0]) == Type::kBF16) {
         return V(t == Type::kS16 ? Opcode::kVshra : Opcode::kVshrl, args[0], Imm(16));
@@ -168,7 +174,7 @@ Operand Lowering::EvalConvert(Operand v, Type from, Type to, NodeId id) {
     Operand one = IsFloat(to) ? F32(1) : Imm(1);
     return Vsel(ToMask(v), one, Imm(0));
   }
-  if (IsFloat(from) && IsFloat(to)) return to == Type::kBF16 ? RoundTo(to, v) : v;
+  if (IsFloat(from) && IsFloat(to)) return RoundTo(to, v);
   if (IsFloat(from)) {
     Operand i = V(IsUnsigned(to) && BitsOf(to) == 32 ? Opcode::kVcvtF32U32 : Opcode::kVcvtF32S32,
                   b_.AsReg(v));

@@ -103,7 +103,6 @@ Operand Lowering::Unpack(const MemForm& form, Operand v) {
     case Type::kS16:
       return b_.Op(Opcode::kVunpackLS16, {v});
     case Type::kU16:
-    case Type::kF16:
       return b_.Op(Opcode::kVand, {b_.Op(Opcode::kVunpackLS16, {v}), Imm(0xffff)});
     case Type::kS8:
       return b_.Op(Opcode::kVunpack0S8, {v});
@@ -112,8 +111,13 @@ Operand Lowering::Unpack(const MemForm& form, Operand v) {
     case Type::kPred:
       return ToMask(b_.Op(Opcode::kVunpack0S8, {v}));
     default:
-      return v;
+      break;
   }
+  const num::FloatFormat* narrow = NarrowFormat(form.type);
+  if (narrow == nullptr) return v;
+  bool half = form.packing == 2;
+  v = b_.Op(half ? Opcode::kVunpackLS16 : Opcode::kVunpack0S8, {v});
+  return DecodeNarrow(*narrow, V(Opcode::kVand, v, Imm(half ? 0xffff : 0xff)));
 }
 
 // Word holding elements of `packing` rows, all sublanes alike -> the element of row `part`.
@@ -126,15 +130,20 @@ Operand Lowering::UnpackRow(const MemForm& form, Operand v, int part) {
   bool is_signed = ClassOf(form.type) == TypeClass::kSigned;
   if (up > 0) v = V(Opcode::kVshll, v, Imm(up));
   v = V(is_signed ? Opcode::kVshra : Opcode::kVshrl, v, Imm(32 - bits));
+  if (const num::FloatFormat* narrow = NarrowFormat(form.type)) return DecodeNarrow(*narrow, v);
   return form.type == Type::kPred ? ToMask(v) : v;
 }
 
 Operand Lowering::Pack(const MemForm& form, Operand v) {
+  if (const num::FloatFormat* narrow = NarrowFormat(form.type)) {
+    v = EncodeNarrow(*narrow, v);
+    v = b_.Op(Opcode::kVpackB16, {v, v});
+    return form.packing == 2 ? v : Operand(b_.Op(Opcode::kVpackB8, {v, v}));
+  }
   switch (form.type) {
     case Type::kBF16:
       v = b_.AsReg(v);
       return b_.Op(Opcode::kVpackBf16, {v, v});
-    case Type::kF16:
     case Type::kS16:
     case Type::kU16:
       v = b_.AsReg(v);

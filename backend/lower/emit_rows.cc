@@ -114,13 +114,57 @@ bool Lowering::ReshapeInPlace(NodeId id) {
   return true;
 }
 
+// About how many runs the value is put together from, where that goes through memory.
+int64_t Lowering::MovedRuns(NodeId id) const {
+  const Node& n = node(id);
+  int lane = info[id].natural.lane;
+  int64_t runs = lane < 0 ? 1 : CeilDiv(n.shape.dims[lane], kLanes);
+  for (int d = 0; d < n.shape.rank(); ++d) {
+    if (d != lane) runs *= n.shape.dims[d];
+  }
+  if (lane < 0) return runs;
+  bool single = false;  // lanes one by one
+  if (const AttrValue* a = n.op == Op::kPad ? n.Find(AttrId::kPadding) : nullptr) {
+    const auto& p = std::get<std::vector<PadDim>>(*a);
+    single = p[lane].interior != 0;
+    bool plain = true;  // put together from registers
+    for (const PadDim& x : p) plain &= x.interior == 0;
+    if (plain) return 0;
+  } else if (n.op == Op::kSlice) {
+    single = std::get<std::vector<SliceDim>>(*n.Find(AttrId::kSlice))[lane].stride != 1;
+  } else if (n.op == Op::kReverse) {
+    const Ints& r = n.IntsAttr(AttrId::kDimensions);
+    single = std::find(r.begin(), r.end(), lane) != r.end();
+  } else if (n.op == Op::kConcatenate) {
+    return 0;
+  }
+  return single ? runs * std::min(kLanes, n.shape.dims[lane]) : runs;
+}
+
+// The layout in which a value's rows are read: its own, unless it has one element a row.
+VLayout Lowering::RowsLayout(NodeId id) const {
+  VLayout own = OperandLayout(id);
+  if (own.lane < 0 || dims(id)[own.lane] != 1 || own.dense()) return own;
+  VLayout l;
+  for (int d = static_cast<int>(dims(id).size()) - 1; d >= 0; --d) {
+    if (dims(id)[d] == 1) continue;
+    int8_t axis = static_cast<int8_t>(d);
+    if (l.lane < 0) {
+      l.lane = axis;
+    } else if (l.sub < 0) {
+      l.sub = axis;
+    }
+  }
+  return l.lane < 0 ? own : l;
+}
+
 // The value's rows in memory: a load's own, or a temporary.
 const MemView* Lowering::RowsOf(NodeId id) {
-  if (WholeLoad(id)) {
+  if (WholeLoad(id) && RowsLayout(id) == info[id].natural) {
     WaitFor(node(id).ref);
     return &refs[node(id).ref].view;
   }
-  return StoredAs(id, OperandLayout(id));
+  return StoredAs(id, RowsLayout(id));
 }
 
 // A load of 32-bit elements from the start of an array that nothing writes.
@@ -203,13 +247,11 @@ void Lowering::EmitUnit(const MoveUnit& unit, NodeId id, MoveState* s) {
     return std::make_pair(Coord{static_cast<int16_t>(s->loops[loop].loop), 1, 0}, stride);
   };
   Operand row = unit.count == 0 ? Imm(0) : s->fill;
-  bool first = true;
+  bool first = true;  // the first run needs no select, unless the padding value lies between
+  for (int32_t i = 0; i < unit.count; ++i) first &= s->plan.runs[unit.first + i].source >= 0;
   for (int32_t i = 0; i < unit.count; ++i) {
     const LaneRun& run = s->plan.runs[unit.first + i];
-    if (run.source < 0) {
-      first = false;
-      continue;
-    }
+    if (run.source < 0) continue;
     Terms terms;
     for (size_t l = 0; l < s->loops.size(); ++l) {
       terms.push_back(counted(s->loops[l].from[run.source], l));
@@ -241,8 +283,8 @@ void Lowering::EmitUnits(NodeId id, int64_t begin, int64_t end, MoveState* s) {
       r.to *= unroll;
     }
     if (r.times <= 1) {
-      for (; begin < end; ++begin) EmitUnit(s->plan.units[begin], id, s);
-      return;
+      EmitUnit(s->plan.units[begin++], id, s);
+      continue;
     }
     EmitLoop(r.times, 1, [&](int loop) {
       s->loops.push_back({loop, r.to, r.from});

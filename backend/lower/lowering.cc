@@ -210,6 +210,10 @@ Operand Lowering::EvalConstant(NodeId id) {
     case Type::kPred:
       return ToMask(Imm(*p != 0));
     default:
+      if (const num::FloatFormat* narrow = NarrowFormat(n.shape.type)) {
+        uint32_t bits = narrow->bits() == 16 ? *reinterpret_cast<const uint16_t*>(p) : *p;
+        return F32(static_cast<float>(num::WidenFloat(*narrow, bits)));
+      }
       Fail(id, absl::StrCat("a constant of type ", TypeName(n.shape.type)));
       return Imm(0);
   }

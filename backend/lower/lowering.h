@@ -24,6 +24,7 @@
 #include "backend/lower/lower.h"
 #include "backend/lower/move_plan.h"
 #include "backend/lower/nests.h"
+#include "src/num/convert.h"
 
 namespace tpuc::lower {
 
@@ -71,6 +72,10 @@ inline uint8_t SublaneMask(int64_t from, int64_t to) {
   return static_cast<uint8_t>(((1 << to) - 1) & ~((1 << from) - 1));
 }
 
+// The format of a float type of less than 32 bits that is made of integer operations; null:
+// another.
+const num::FloatFormat* NarrowFormat(Type type);
+
 // The last step of a change of register layout: from the layout `from`, which is there or is made
 // first in the same way.
 struct Hop {
@@ -79,6 +84,7 @@ struct Hop {
     kReplicate,    // the one valid sublane, lane (`sub`, `lane`) to all
     kRowsToLanes,  // {d, -1} -> {-1, d}
     kLanesToRows,  // {-1, d} -> {d, -1}
+    kLaneToAll,    // {c, d} -> {c, -1}: the lane of an index of d to all
     kTranspose,    // {a, b} -> {b, a}
     kMemory,       // the same lanes, other sublanes: a strided load of `from` in memory
   };
@@ -196,6 +202,11 @@ class Lowering {
   void EmitStoreTile(NodeId store, const Coords& at);
   MemView NewTemporary(absl::string_view name, const MemForm& form);
 
+  // ---- emit_narrow.cc ----
+  Operand RoundNarrow(const num::FloatFormat& format, Operand v);
+  Operand DecodeNarrow(const num::FloatFormat& format, Operand bits);
+  Operand EncodeNarrow(const num::FloatFormat& format, Operand v);
+
   // ---- emit_elementwise.cc, emit_math.cc ----
   Operand EvalElementwise(NodeId id, VLayout layout, const Coords& at);
   Operand EvalIota(NodeId id, VLayout layout, const Coords& at);
@@ -258,7 +269,7 @@ class Lowering {
   Operand Replicate(Operand v, bool sub, bool lane);
   const MemView* StoredAs(NodeId id, VLayout layout);
   bool CopyDone(NodeId id, VLayout layout) const;
-  Operand LaneToSub(NodeId id, const Coords& at, int d);
+  Operand FromLanes(NodeId id, VLayout from, const Coords& at, bool rows);
   Operand SubToLane(NodeId id, VLayout have, const Coords& at, int d);
   Operand TransposeTile(NodeId id, VLayout have, VLayout want, const Coords& at);
   Operand EvalBroadcast(NodeId id, VLayout layout, const Coords& at);
@@ -278,6 +289,8 @@ class Lowering {
   void MoveRows(NodeId id);
   bool ReshapeInPlace(NodeId id);
   int SourceIndex(NodeId id, absl::Span<const int64_t> at, std::vector<int64_t>* from);
+  int64_t MovedRuns(NodeId id) const;
+  VLayout RowsLayout(NodeId id) const;
   const MemView* RowsOf(NodeId id);
   bool WholeLoad(NodeId id) const;
   MovePlan PlanMove(NodeId id, const MemForm& to, absl::Span<const MemForm> from);
@@ -314,8 +327,8 @@ class Lowering {
   void Materialize(NodeId id);
   std::vector<NodeId> OuterValues(NodeId control);
   std::vector<Request> Requests(NodeId id, VLayout layout);
-  bool NeedsMemory(NodeId id);
-  bool StridedInTile(NodeId id);
+  bool NeedsMemory(NodeId id) const;
+  bool StridedInTile(NodeId id) const;
   void Expand(NodeId id, VLayout want, std::vector<NestItem>* items);
   void ChooseKept(const kernel::Region& region);
   std::vector<int64_t> RowSpace(const NestItem& item);
@@ -339,6 +352,7 @@ class Lowering {
   void EmitReduceNest(NodeId id);
   void EmitMoveNest(NodeId id);
   bool StorePieces(NodeId id);
+  void ClearLastRows(NodeId id);
   // ---- nest_dot.cc ----
   bool DotDrives(const NestItem& item);
   bool CheckPrecision(NodeId dot);

@@ -63,7 +63,7 @@ std::vector<Request> Lowering::Requests(NodeId id, VLayout layout) {
         }
         r.push_back({n.operands[0], want});
       } else {
-        r.push_back({n.operands[0], OperandLayout(n.operands[0])});
+        r.push_back({n.operands[0], RowsLayout(n.operands[0])});
       }
       return r;
     }
@@ -93,7 +93,7 @@ std::vector<Request> Lowering::Requests(NodeId id, VLayout layout) {
 }
 
 // Whether the node must be in memory before its users run.
-bool Lowering::NeedsMemory(NodeId id) {
+bool Lowering::NeedsMemory(NodeId id) const {
   const Node& n = node(id);
   if (n.kind != Node::Kind::kHlo || info[id].scalar || info[id].flexible) return false;
   if (n.op == Op::kDot || n.op == Op::kReduce) return true;
@@ -103,7 +103,7 @@ bool Lowering::NeedsMemory(NodeId id) {
   return Moved(n);
 }
 
-bool Lowering::StridedInTile(NodeId id) {
+bool Lowering::StridedInTile(NodeId id) const {
   const Node& n = node(id);
   const auto& slices = std::get<std::vector<SliceDim>>(*n.Find(AttrId::kSlice));
   VLayout l = info[id].natural;
@@ -141,7 +141,8 @@ void Lowering::Expand(NodeId id, VLayout want, std::vector<NestItem>* items) {
       n.kind == Node::Kind::kHlo && NeedsMemory(id) && n.op != Op::kDot && n.op != Op::kReduce;
   if ((again || rows) && !n.operands.empty()) {
     NodeId x = n.operands[0];
-    bool direct = (again && node(x).kind == Node::Kind::kLoad) || (rows && WholeLoad(x));
+    bool direct = (again && node(x).kind == Node::Kind::kLoad) ||
+                  (rows && (WholeLoad(x) || RowsLayout(x) != OperandLayout(x)));
     if (!direct && !info[x].ready && !info[x].flexible && !info[x].scalar) {
       bool have = false;
       for (const NestItem& i2 : *items) have |= i2.kind == NestItem::Kind::kValue && i2.node == x;
@@ -154,7 +155,8 @@ void Lowering::Expand(NodeId id, VLayout want, std::vector<NestItem>* items) {
   bool direct = false;  // reads its step's operand from the load's own memory
   if (!serves) {
     hop = LastHop(id, want);
-    bool from_memory = hop.kind == Hop::Kind::kMemory || hop.kind == Hop::Kind::kLanesToRows;
+    bool from_memory = hop.kind == Hop::Kind::kMemory || hop.kind == Hop::Kind::kLanesToRows ||
+                       hop.kind == Hop::Kind::kLaneToAll;
     direct = n.kind == Node::Kind::kLoad && (!from_memory || ReadableAs(id, want));
   }
   if (((!serves && !direct) || NeedsMemory(id) || keep_[id]) && !i.flexible &&
@@ -169,6 +171,10 @@ void Lowering::Expand(NodeId id, VLayout want, std::vector<NestItem>* items) {
   if (planned(NestItem::Kind::kCopy, want)) return;
   // Loop bodies can take single rows from lanes; all else becomes a copy.
   if (hop.kind == Hop::Kind::kLanesToRows && i.natural.lane == want.sub) return;
+  if (hop.kind == Hop::Kind::kLaneToAll) {
+    if (i.natural.lane != hop.from.lane) Expand(id, hop.from, items);
+    return;
+  }
   if (hop.kind == Hop::Kind::kMemory && n.kind == Node::Kind::kLoad && direct &&
       refs[n.ref].view.form.flat) {
     return;

@@ -112,6 +112,21 @@ void Lowering::EmitReduceNest(NodeId id) {
   });
 }
 
+// Zeros in the last row groups, whose padding no piece may write.
+void Lowering::ClearLastRows(NodeId id) {
+  VLayout layout = info[id].natural;
+  Space space = SpaceOf(dims(id), layout);
+  int64_t last = space.extents[layout.sub] - 1;
+  space.extents[layout.sub] = 1;
+  std::vector<Start> none(dims(id).size());
+  ForTiles(space, [&](const Coords& at) {
+    Coords c = at;
+    c[layout.sub] = Coord::Const(last);
+    StoreTile(info[id].view, none, dims(id), layout, c, Imm(0), id);
+    ++f->info.temp_stores;
+  });
+}
+
 // concatenate and pad whose pieces start at lane tiles: each operand is stored at its offset.
 bool Lowering::StorePieces(NodeId id) {
   const Node& n = node(id);
@@ -142,6 +157,7 @@ bool Lowering::StorePieces(NodeId id) {
         if (dims(n.operands[i])[along] % kLanes != 0) return false;
       }
     }
+    if (along == layout.sub && dims(id)[along] % kSublanes != 0) ClearLastRows(id);
   }
   for (size_t i = 0; i < count && !failed_; ++i) {
     NodeId x = n.operands[i];

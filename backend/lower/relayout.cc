@@ -64,9 +64,12 @@ Hop Lowering::LastHop(NodeId id, VLayout want) const {
   if (have.lane == want.lane) return hop;
   if (want.dense()) {
     hop.from = {-1, want.lane};
-  } else if (want.lane < 0) {
+  } else if (want.lane < 0 && (have.lane == want.sub || have.lane < 0)) {
     hop.from = {-1, want.sub};
     hop.kind = Hop::Kind::kLanesToRows;
+  } else if (want.lane < 0) {
+    hop.from = {want.sub, have.lane};
+    hop.kind = Hop::Kind::kLaneToAll;
   } else if (have.lane < 0) {
     hop.from = want.sub < 0 ? VLayout{want.lane, -1} : VLayout{-1, want.lane};
     if (want.sub < 0) hop.kind = Hop::Kind::kRowsToLanes;
@@ -99,7 +102,9 @@ Operand Lowering::Relayout(NodeId id, VLayout want, const Coords& at) {
     case Hop::Kind::kRowsToLanes:
       return SubToLane(id, hop.from, at, want.lane);
     case Hop::Kind::kLanesToRows:
-      return LaneToSub(id, at, want.sub);
+      return FromLanes(id, {-1, want.sub}, at, true);
+    case Hop::Kind::kLaneToAll:
+      return FromLanes(id, hop.from, at, false);
     case Hop::Kind::kTranspose:
       return TransposeTile(id, hop.from, want, at);
     case Hop::Kind::kMemory:
@@ -172,23 +177,24 @@ bool Lowering::CopyDone(NodeId id, VLayout layout) const {
   return copies_done.count({id, layout.sub, layout.lane}) > 0;
 }
 
-// A dimension along lanes (alike in all sublanes) -> along sublanes (alike in all lanes).
-Operand Lowering::LaneToSub(NodeId id, const Coords& at, int d) {
-  VLayout from{-1, static_cast<int8_t>(d)};
-  constexpr int64_t kGroups = kLanes / kSublanes;
+// A dimension that lies along lanes in `from`: with `rows`, eight of its elements along the
+// sublanes (from {-1, d}); else one element, in each sublane, to all lanes (from {c, d}).
+Operand Lowering::FromLanes(NodeId id, VLayout from, const Coords& at, bool rows) {
+  int d = from.lane;
+  int64_t parts = rows ? kLanes / kSublanes : kLanes;  // in a register
+  int64_t size = rows ? kSublanes : 1, code = rows ? 256 : 0;
   bool pred = type(id) == Type::kPred;
   Coords source = at;
   Operand row, which;
-  if (std::optional<Coord> tile = Div(at[d], kGroups)) {
+  if (std::optional<Coord> tile = Div(at[d], parts)) {
     source[d] = *tile;
     row = ToVector(Get(id, from, source));
-    which = Imm(256 + kSublanes * (at[d].c % kGroups));
+    which = Imm(code + size * (at[d].c % parts));
   } else {
     // Counted by a loop: the row's address and the lane are computed.
     Operand g = CoordScalar(at[d]);
-    Operand tile_index = b_.Sdiv(g, Imm(kGroups));
-    Operand inside = b_.Srem(g, Imm(kGroups));
-    which = b_.Sadd(b_.Smul(inside, Imm(kSublanes)), Imm(256));
+    Operand tile_index = b_.Sdiv(g, Imm(parts));
+    which = b_.Sadd(b_.Smul(b_.Srem(g, Imm(parts)), Imm(size)), Imm(code));
     MemView moved;
     std::vector<Start> starts;
     VLayout lies = info[id].natural.lane == d ? info[id].natural : from;
@@ -196,8 +202,8 @@ Operand Lowering::LaneToSub(NodeId id, const Coords& at, int d) {
       Fail(id, "rows from lanes inside a loop");
       return Imm(0);
     }
-    int64_t rows = moved.form.flat ? 1 : moved.form.tile_rows;
-    moved.base = b_.Sadd(b_.Smul(tile_index, Imm(rows)), moved.base);
+    int64_t step = moved.form.flat ? 1 : moved.form.tile_rows;
+    moved.base = b_.Sadd(b_.Smul(tile_index, Imm(step)), moved.base);
     moved.local = true;
     source[d] = Coord::Const(0);
     row = LoadTile(moved, starts, dims(id), from, source, id);

@@ -117,10 +117,59 @@ class Rewriter {
   }
 
   void Dot(NodeId id) {
-    if (SplitContraction(id)) return;
+    NarrowFloats(id);
+    if (k_.nodes[id].op != Op::kDot || SplitContraction(id)) return;
     Integers(id);
+    if (MergeFree(id)) return;
     SwapOperands(id);
     Precision(id);
+  }
+
+  // Several free dimensions on both sides: those of the left operand become one.
+  bool MergeFree(NodeId id) {
+    const Node& n = k_.nodes[id];
+    if (n.op != Op::kDot) return false;
+    Ints lb = n.IntsAttr(AttrId::kLhsBatchDims), lc = n.IntsAttr(AttrId::kLhsContractingDims);
+    const Dims from = k_.nodes[n.operands[0]].shape.dims;
+    int64_t batch = static_cast<int64_t>(lb.size());
+    int64_t rf = k_.nodes[n.operands[1]].shape.rank() - batch - static_cast<int64_t>(lc.size());
+    Ints perm = lb;
+    Dims d, merged;
+    for (int64_t b : lb) d.push_back(from[b]);
+    merged = d;
+    int64_t rows = 1, lf = 0;
+    for (int64_t i = 0; i < static_cast<int64_t>(from.size()); ++i) {
+      bool other = std::find(lb.begin(), lb.end(), i) != lb.end() ||
+                   std::find(lc.begin(), lc.end(), i) != lc.end();
+      if (other) continue;
+      perm.push_back(i);
+      d.push_back(from[i]);
+      rows *= from[i];
+      ++lf;
+    }
+    if (rf < 2 || lf < 2 || lc.size() != 1) return false;
+    perm.push_back(lc[0]);
+    d.push_back(from[lc[0]]);
+    merged.push_back(rows);
+    merged.push_back(from[lc[0]]);
+    Type type = k_.nodes[n.operands[0]].shape.type, to = n.shape.type;
+    NodeId b = n.operands[1];
+    std::vector<Attr> attrs = Without(n.attrs, AttrId::kLhsBatchDims);
+    attrs = Without(attrs, AttrId::kLhsContractingDims);
+    Ints in_order;
+    for (int64_t i = 0; i < batch; ++i) in_order.push_back(i);
+    attrs.push_back({AttrId::kLhsBatchDims, in_order});
+    attrs.push_back({AttrId::kLhsContractingDims, Ints{batch + 1}});
+    Dims result(n.shape.dims.begin(), n.shape.dims.begin() + batch);
+    result.push_back(rows);
+    result.insert(result.end(), n.shape.dims.begin() + batch + lf, n.shape.dims.end());
+    NodeId t = Add(Op::kTranspose, type, d, {n.operands[0]}, {{AttrId::kDimensions, perm}});
+    NodeId r = Add(Op::kReshape, type, merged, {t});
+    NodeId dot = Add(Op::kDot, to, result, {r, b}, attrs);
+    SwapOperands(dot);
+    Precision(dot);
+    Become(id, Op::kReshape, {dot});
+    return true;
   }
 
   void Precision(NodeId id) {
@@ -158,21 +207,73 @@ class Rewriter {
     }
   }
 
+  // Narrow floats are exact in bf16 (f8), or in the sum of two (f16).
+  void NarrowFloats(NodeId id) {
+    std::vector<NodeId> operands = k_.nodes[id].operands;
+    Type to = k_.nodes[id].shape.type;
+    bool half = false, changed = to != Type::kF32 && to != Type::kBF16;
+    for (NodeId& x : operands) {
+      Type t = k_.nodes[x].shape.type;
+      if (t == Type::kF32 || t == Type::kBF16) continue;
+      if (!IsFloat(t) || BitsOf(t) > 16) return;
+      half |= t == Type::kF16;
+      x = Convert(x, Type::kF32);
+      changed = true;
+    }
+    if (!changed || !IsFloat(to) || BitsOf(to) > 32) return;
+    std::vector<Attr> attrs = Without(k_.nodes[id].attrs, AttrId::kOperandPrecision);
+    if (half) {
+      for (NodeId& x : operands) {
+        if (k_.nodes[x].shape.type == Type::kBF16) x = Convert(x, Type::kF32);
+      }
+      attrs.push_back({AttrId::kOperandPrecision, std::vector<std::string>{"high", "high"}});
+    }
+    if (to == Type::kF32) return Become(id, Op::kDot, operands, attrs);
+    NodeId dot = Add(Op::kDot, Type::kF32, k_.nodes[id].shape.dims, operands, attrs);
+    Dot(dot);
+    Become(id, Op::kConvert, {dot});
+  }
+
+  // s8 and u8 are exact in bf16, sums of so many products in f32: parts of the contracted
+  // dimension are summed as integers.
   void Integers(NodeId id) {
     NodeId a = k_.nodes[id].operands[0], b = k_.nodes[id].operands[1];
     Type ta = k_.nodes[a].shape.type, tb = k_.nodes[b].shape.type, to = k_.nodes[id].shape.type;
     auto small = [](Type t) { return t == Type::kS8 || t == Type::kU8; };
-    if (!small(ta) || !small(tb) || !IsInteger(to)) return;
-    int64_t k = 1;
-    for (int64_t d : k_.nodes[id].IntsAttr(AttrId::kLhsContractingDims))
-      k *= k_.nodes[a].shape.dims[d];
-    if (k > (ta == Type::kU8 || tb == Type::kU8 ? 256 : 1024)) return;
+    const Ints& lc = k_.nodes[id].IntsAttr(AttrId::kLhsContractingDims);
+    if (!small(ta) || !small(tb) || !IsInteger(to) || lc.size() != 1) return;
+    int64_t at_a = lc[0], at_b = k_.nodes[id].IntsAttr(AttrId::kRhsContractingDims)[0];
+    int64_t k = k_.nodes[a].shape.dims[at_a];
+    int64_t step = ta == Type::kU8 && tb == Type::kU8 ? 256 : ta == tb ? 1024 : 512;
     std::vector<Attr> attrs = k_.nodes[id].attrs;
     Dims d = k_.nodes[id].shape.dims;
-    NodeId fa = Convert(a, Type::kF32), fb = Convert(b, Type::kF32);
-    NodeId dot = Add(Op::kDot, Type::kF32, d, {fa, fb}, attrs);
-    SwapOperands(dot);
-    Become(id, Op::kConvert, {dot});
+    NodeId fa = Convert(a, Type::kF32), fb = Convert(b, Type::kF32), sum = -1;
+    for (int64_t from = 0; from < k; from += step) {
+      int64_t upto = std::min(k, from + step);
+      NodeId dot = Add(Op::kDot, Type::kF32, d,
+                       {Part(fa, at_a, from, upto), Part(fb, at_b, from, upto)}, attrs);
+      SwapOperands(dot);
+      bool last = upto == k;
+      if (last && sum < 0) return Become(id, Op::kConvert, {dot});
+      NodeId part = Convert(dot, to);
+      if (last) return Become(id, Op::kAdd, {sum, part});
+      sum = sum < 0 ? part : Same(Op::kAdd, {sum, part});
+    }
+  }
+
+  NodeId Part(NodeId x, int64_t dim, int64_t from, int64_t to) {
+    Dims d = k_.nodes[x].shape.dims;
+    if (from == 0 && to == d[dim]) return x;
+    std::vector<SliceDim> slices;
+    for (int64_t i = 0; i < static_cast<int64_t>(d.size()); ++i) {
+      SliceDim s;
+      s.start = i == dim ? from : 0;
+      s.limit = i == dim ? to : d[i];
+      s.stride = 1;
+      slices.push_back(s);
+    }
+    d[dim] = to - from;
+    return Add(Op::kSlice, k_.nodes[x].shape.type, d, {x}, {{AttrId::kSlice, slices}});
   }
 
   bool SplitContraction(NodeId id) {

@@ -8,7 +8,8 @@
 namespace tpuc::lower {
 
 //   dot, operand_precision highest  ->  six dots of bf16 parts, smallest products first
-//   dot of s8 or u8                 ->  dot of f32 (exact below 2^24), converted
+//   dot of s8 or u8                 ->  dots of f32 (exact below 2^24), converted and summed
+//   dot of f8 or f16                ->  dot of f32 (f16: of two bf16 parts), rounded
 //   dot over two dimensions         ->  batched dot and a sum over the first of them
 //   dot with a right operand of several free dimensions  ->  operands swapped, transposed
 //   max_j (x_ij / r_i)              ->  max(max_j x_ij / r_i, min_j x_ij / r_i, - min_j |x_ij| /

@@ -50,6 +50,9 @@ int64_t Lowering::Work(const kernel::Region& region) const {
       tiles += TileCount(dims(n.operands[1]),
                          DefaultVLayout(static_cast<int>(dims(n.operands[1]).size())));
     }
+    if (n.kind == Node::Kind::kHlo && n.op != Op::kDot && n.op != Op::kReduce && NeedsMemory(id)) {
+      tiles = std::max(tiles, MovedRuns(id));
+    }
     total += tiles;
   }
   return total;

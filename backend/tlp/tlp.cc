@@ -115,8 +115,7 @@ void Emitter::Shell() {
   auto port = [&](const kernel::Port& p) {
     // A port may read its buffer as another shape of the same bytes (a bitcast).
     bool own = p.shape.layout && !p.shape.layout->tiles.empty();
-    own = p.buffer < 0 ||
-          (own && DeviceBytes(p.shape) == DeviceBytes(program_.buffers[p.buffer].shape));
+    own = p.buffer < 0 || (own && DeviceBytes(p.shape) <= program_.buffers[p.buffer].bytes);
     const Shape& shape = own ? p.shape : program_.buffers[p.buffer].shape;
     return isa::Port{p.name, ToString(shape), p.buffer, -1};
   };
