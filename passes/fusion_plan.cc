@@ -7,7 +7,8 @@
 //
 // A dot first takes the element-wise operations that follow it and through which alone its result
 // leaves (output fusion). Then, from results to parameters, each cheap value is weighed:
-//   stored:    write it once, read it in each of k kernels, one more kernel call
+//   stored:    write it once, read it in each of k kernels, one more kernel call; packing of narrow
+//              types, and unpacking wherever it is used
 //   computed:  its operations and the reads of its inputs k-1 times more; behind a broadcast at the
 //              size of the broadcast, since a loop over the larger array evaluates it there
 // Bytes count at HBM's rate: where a value will live is decided later.
@@ -64,10 +65,17 @@ bool IsHero(const Instruction& i) {
   return i.op == Op::kDot || IsReduceHero(i) || IsMoveHero(i);
 }
 
+// Weights are pushed again for every block of rows: only a widening that the load does anyway is
+// worth repeating.
+bool IsWidening(const Instruction& i) {
+  return i.op == Op::kConvert && i.shape.type == Type::kF32 &&
+         i.operands[0]->shape.type == Type::kBF16;
+}
+
 // `user` may compute its operand number n itself.
 bool Absorbs(const Instruction& user, size_t n) {
   if (IsCheap(user)) return true;
-  if (user.op == Op::kDot) return n == 0;
+  if (user.op == Op::kDot) return n == 0 || IsWidening(*user.operands[n]);
   return IsReduceHero(user) && n == 0;
 }
 
@@ -257,7 +265,8 @@ void Planner::Decide(Instruction* i) {
   for (const auto& [kernel, r] : places) evaluated += r;
   int64_t bytes = DeviceBytes(i->shape);
   double stored = HbmCycles(bytes, chip_) * (1 + k) + CallCycles(chip_) +
-                  cone.cycles_per_register * registers + HbmCycles(cone.input_bytes, chip_);
+                  cone.cycles_per_register * registers + HbmCycles(cone.input_bytes, chip_) +
+                  PackingCycles(i->shape.type, chip_) * (registers + evaluated);
   double computed = cone.cycles_per_register * evaluated + k * HbmCycles(cone.input_bytes, chip_);
   bool trivial = i->op == Op::kBroadcast || i->op == Op::kIota;
   bool store = (places.size() > kMaxKernels && !trivial) || stored < computed;

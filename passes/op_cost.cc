@@ -91,6 +91,11 @@ double CyclesPerRegister(Op op, const Chip& chip) {
   return count.valu / std::max(1, chip.valu) + count.eup / std::max(1, chip.eup);
 }
 
+double PackingCycles(Type type, const Chip& chip) {
+  const int bits = std::max(8, BitsOf(type));
+  return (bits >= 32 ? 0.0 : bits == 16 ? 1.0 : 2.0) / std::max(1, chip.valu);
+}
+
 double HbmCycles(double bytes, const Chip& chip) {
   return bytes / std::max(1.0, chip.hbm_bytes_per_cycle);
 }

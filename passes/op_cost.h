@@ -16,6 +16,9 @@ double VectorRegisters(const Shape& shape, const Chip& chip);
 // its vector ALU operations over the ALUs plus its EUP operations over the EUPs.
 double CyclesPerRegister(Op op, const Chip& chip);
 
+// Cycles to pack or unpack one vector register of a type narrower than 32 bits.
+double PackingCycles(Type type, const Chip& chip);
+
 // Cycles to move `bytes` between HBM and VMEM at the chip's rate.
 double HbmCycles(double bytes, const Chip& chip);
 

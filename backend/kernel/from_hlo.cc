@@ -42,7 +42,7 @@ void FlattenShape(const Shape& shape, std::vector<const Shape*>* leaves) {
 class ProgramBuilder {
  public:
   ProgramBuilder(const Module& module, const BufferAssignment& assignment, const Chip& chip,
-                 DiagSink* diags, std::string* windows)
+                 DiagSink* diags, const WindowOptions& windows)
       : module_(module),
         assignment_(assignment),
         chip_(chip),
@@ -81,7 +81,7 @@ class ProgramBuilder {
   const BufferAssignment& assignment_;
   const Chip& chip_;
   DiagSink* diags_;
-  std::string* windows_;  // where the tables of the choice of windows go; may be null
+  const WindowOptions& windows_;
   std::unique_ptr<Program> program_;
   int64_t next_hbm_, next_vmem_;  // for what the assignment does not place
   int64_t position_ = 0;
@@ -253,12 +253,18 @@ std::string ProgramBuilder::BaseName(const Instruction& i) const {
 // Windows for a kernel over whole arrays.
 void ProgramBuilder::CutIntoBlocks(kernel::Kernel* k) {
   const kernel::DimClasses classes = kernel::FindDimClasses(*k);
-  kernel::WindowChoice choice = kernel::ChooseWindows(*k, classes, chip_, windows_ != nullptr);
-  if (windows_ != nullptr) *windows_ += choice.table;
+  const auto budget = windows_.budgets.find(k->name);
+  kernel::WindowChoice choice = kernel::ChooseWindows(
+      *k, classes, chip_,
+      budget == windows_.budgets.end() ? chip_.scoped_vmem_bytes : budget->second,
+      windows_.tables != nullptr);
+  if (windows_.tables != nullptr) *windows_.tables += choice.table;
   if (choice.plan.blocking.empty()) {
     kernel::AddRowBlock(classes, k);
   } else {
+    const size_t refs = k->refs.size();
     *k = kernel::ApplyBlocking(*k, classes, choice.plan.blocking);
+    for (size_t r = 0; r < refs; ++r) k->refs[r].buffers = choice.plan.buffers[r];
   }
   kernel::CheckVmemBudget(*k, module_.source, chip_, diags_);
 }
@@ -411,7 +417,8 @@ std::unique_ptr<Program> ProgramBuilder::Build() {
 }  // namespace
 
 std::unique_ptr<Program> KernelsFromHlo(const Module& module, const BufferAssignment& assignment,
-                                        const Chip& chip, DiagSink* diags, std::string* windows) {
+                                        const Chip& chip, DiagSink* diags,
+                                        const WindowOptions& windows) {
   return ProgramBuilder(module, assignment, chip, diags, windows).Build();
 }
 

@@ -9,6 +9,7 @@
 // the instructions.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 
@@ -20,11 +21,17 @@
 
 namespace tpuc {
 
+struct WindowOptions {
+  std::string* tables = nullptr;  // gets the tables of window_choice.h
+  // Bytes of VMEM that the windows and estimated temporaries of a kernel may take; the chip's
+  // limit where a name is missing.
+  std::map<std::string, int64_t> budgets;
+};
+
 // Null on error (operations that kernels have no form for: E1200; windows that do not fit: E1001).
-// `windows` gets the tables of window_choice.h.
 std::unique_ptr<kernel::Program> KernelsFromHlo(const Module& module,
                                                 const BufferAssignment& assignment,
                                                 const Chip& chip, DiagSink* diags,
-                                                std::string* windows = nullptr);
+                                                const WindowOptions& windows = {});
 
 }  // namespace tpuc

@@ -22,6 +22,8 @@ constexpr double kStepCycles = 100;          // control of a grid step
 constexpr double kStartCycles = 8;           // one more transfer of a window
 constexpr double kTransfers = 64;            // most of one window
 constexpr double kGain = 0.9;                // a grid must take less than this of one step's time
+constexpr int kMostBuffers = 4;
+constexpr double kShows = 0.3;  // of the shorter of work and DMA
 constexpr size_t kMostPlans = 20000;
 constexpr size_t kTableRows = 8;
 
@@ -58,8 +60,8 @@ Place PlaceOf(const Ref& ref) {
 
 class Chooser {
  public:
-  Chooser(const Kernel& k, const DimClasses& classes, const Chip& chip)
-      : k_(k), classes_(classes), chip_(chip), work_(k, chip) {
+  Chooser(const Kernel& k, const DimClasses& classes, const Chip& chip, int64_t budget)
+      : k_(k), classes_(classes), chip_(chip), budget_(budget), work_(k, chip) {
     for (const Ref& r : k.refs) places_.push_back(PlaceOf(r));
     block_.reserve(classes.classes.size());
     for (const DimClass& c : classes.classes) block_.push_back(c.extent);
@@ -84,6 +86,7 @@ class Chooser {
   const Kernel& k_;
   const DimClasses& classes_;
   const Chip& chip_;
+  const int64_t budget_;
   WorkEstimate work_;
   std::vector<Place> places_;
   std::map<int, std::vector<int64_t>> candidates_;
@@ -230,9 +233,9 @@ bool Chooser::Price(Blocking order, WindowPlan* plan) const {
     if (plan->steps > (int64_t{1} << 24)) return false;
   }
   plan->blocking = std::move(order);
-  plan->buffers.assign(k_.refs.size(), 2);
   const double rate = std::max(1.0, chip_.hbm_bytes_per_cycle);
-  double first = 0, last = 0, starts = 0, moved = 0, in_step = 0;
+  double first = 0, last = 0, starts = 0, moved = 0, deep = 0;
+  plan->buffers.assign(k_.refs.size(), 2);
   double vmem = static_cast<double>(work_.TemporaryBytes(block_));
   bool reduced = false;
   for (const CutAxis& a : plan->blocking) reduced |= a.reduced;
@@ -247,8 +250,12 @@ bool Chooser::Price(Blocking order, WindowPlan* plan) const {
       upto *= static_cast<double>(Steps(a.cls));
       if (std::find(of.begin(), of.end(), a.cls) != of.end()) fetches = upto;
     }
-    const bool moves = fetches > 1;
-    vmem += bytes * (moves ? 2 : 1);
+    vmem += bytes * (fetches > 1 ? 2 : 1);
+    // A window that changes with every step may be copied several steps ahead.
+    if (!places_[r].output && fetches > 1 && fetches == static_cast<double>(plan->steps)) {
+      deep += bytes;
+      plan->buffers[r] = 0;
+    }
     const double transfers = Transfers(r);
     if (transfers > kTransfers) return false;
     starts += fetches * transfers * kStartCycles;
@@ -257,7 +264,6 @@ bool Chooser::Price(Blocking order, WindowPlan* plan) const {
       all *= static_cast<double>(classes_.classes[c].extent) / (block_[c] * Steps(c));
     moved += fetches * bytes * all;
     (places_[r].output ? last : first) += bytes / rate;
-    if (!places_[r].output && fetches == static_cast<double>(plan->steps)) in_step += bytes / rate;
   }
   plan->vmem_bytes = static_cast<int64_t>(std::min(vmem, 9e18));
   plan->hbm_bytes = static_cast<int64_t>(moved);
@@ -269,10 +275,24 @@ bool Chooser::Price(Blocking order, WindowPlan* plan) const {
   if (plan->steps == 1) {
     plan->time = in + plan->work + out;
   } else {
-    // With two buffers a copy starts one step ahead: its start is covered by work only.
-    const double exposed = in_step > 0 ? std::max(0.0, fixed + in_step - plan->work / steps) : 0;
-    plan->dma = std::max(plan->dma, (steps - 1) * (plan->work / steps + exposed));
-    plan->time = in + std::max(plan->work, plan->dma) + out;
+    // With n buffers a copy starts n - 1 steps ahead: its start is covered by those steps only.
+    int depth = 2;
+    const auto step_with = [&](int n) {
+      const double lone = deep > 0 ? (fixed + deep / rate) / (n - 1) : 0;
+      return std::max({plan->work / steps, moved / rate / steps, lone});
+    };
+    while (deep > 0 && depth < kMostBuffers && steps > depth &&
+           step_with(depth + 1) < 0.99 * step_with(depth) &&
+           vmem + deep <= static_cast<double>(budget_)) {
+      vmem += deep;
+      ++depth;
+    }
+    for (int& b : plan->buffers) b = b == 0 ? depth : b;
+    plan->vmem_bytes = static_cast<int64_t>(vmem);
+    plan->dma = std::max(plan->dma, steps * step_with(depth) - starts);
+    // What is shorter still shows where the two do not overlap perfectly.
+    plan->time =
+        in + std::max(plan->work, plan->dma) + kShows * std::min(plan->work, plan->dma) + out;
   }
   return true;
 }
@@ -292,7 +312,7 @@ void Chooser::Orders() {
     for (int c : reduced) order.push_back({c, block_[c], false, true});
     if (!Visits(order)) continue;
     WindowPlan plan;
-    if (Price(std::move(order), &plan) && plan.vmem_bytes <= chip_.scoped_vmem_bytes) {
+    if (Price(std::move(order), &plan) && plan.vmem_bytes <= budget_) {
       plans_.push_back(std::move(plan));
     }
   } while (std::next_permutation(kept.begin(), kept.end()));
@@ -327,13 +347,13 @@ WindowChoice Chooser::Run(bool want_table) {
   WindowChoice choice;
   WindowPlan one;
   const bool priced = Price({}, &one);
-  const bool whole_fits = priced && one.vmem_bytes <= chip_.scoped_vmem_bytes;
+  const bool whole_fits = priced && one.vmem_bytes <= budget_;
   // What takes windows alone beyond the limit is refused; temporaries are only estimated.
   int64_t windows = 0;
   for (size_t r = 0; r < k_.refs.size(); ++r) {
     if (!places_[r].view) windows += std::min<int64_t>(WindowBytes(r), INT64_MAX / 1024);
   }
-  choice.fits = windows <= chip_.scoped_vmem_bytes;
+  choice.fits = windows <= budget_;
   choice.plan = one;
   if (whole_fits && windows < kSearchBytes) return choice;
   std::vector<int> cuttable;
@@ -378,8 +398,8 @@ WindowChoice Chooser::Run(bool want_table) {
   if (!choice.plan.blocking.empty()) {
     absl::StrAppend(&choice.table, Line(one));
     if (!whole_fits) {
-      absl::StrAppend(&choice.table, "         (does not fit: the limit is ",
-                      chip_.scoped_vmem_bytes / 1048576, " MiB)\n");
+      absl::StrAppend(&choice.table, "         (does not fit: the limit is ", budget_ / 1048576,
+                      " MiB)\n");
     }
   }
   absl::StrAppend(&choice.table, "   ", plans_.size(), " plans that fit\n");
@@ -389,8 +409,8 @@ WindowChoice Chooser::Run(bool want_table) {
 }  // namespace
 
 WindowChoice ChooseWindows(const Kernel& kernel, const DimClasses& classes, const Chip& chip,
-                           bool want_table) {
-  return Chooser(kernel, classes, chip).Run(want_table);
+                           int64_t budget, bool want_table) {
+  return Chooser(kernel, classes, chip, budget).Run(want_table);
 }
 
 }  // namespace tpuc::kernel

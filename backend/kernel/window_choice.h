@@ -35,7 +35,8 @@ struct WindowChoice {
   std::string table;  // of the plans weighed, the chosen one first
 };
 
+// `budget`: bytes of VMEM for windows and temporaries.
 WindowChoice ChooseWindows(const Kernel& kernel, const DimClasses& classes, const Chip& chip,
-                           bool want_table);
+                           int64_t budget, bool want_table);
 
 }  // namespace tpuc::kernel

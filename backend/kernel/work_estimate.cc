@@ -98,7 +98,10 @@ WorkEstimate::WorkEstimate(const Kernel& k, const Chip& chip) : chip_(chip) {
     dot.lhs = classes.of_node[l];
     dot.rhs = classes.of_node[r];
     dot.keeps_lhs = k.nodes[l].kind != Node::Kind::kLoad;
-    dot.keeps_rhs = k.nodes[r].kind != Node::Kind::kLoad;
+    const Node& right = k.nodes[r];
+    const bool widened = right.op == Op::kConvert && right.kind == Node::Kind::kHlo &&
+                         k.nodes[right.operands[0]].kind == Node::Kind::kLoad;
+    dot.keeps_rhs = right.kind != Node::Kind::kLoad && !widened;
     const Ints& lb = n.IntsAttr(AttrId::kLhsBatchDims);
     const Ints& lc = n.IntsAttr(AttrId::kLhsContractingDims);
     const Ints& rb = n.IntsAttr(AttrId::kRhsBatchDims);
@@ -142,14 +145,16 @@ double WorkEstimate::Cycles(const std::vector<int64_t>& block) const {
     const int64_t push =
         chip_.interval(d.transposed ? IntervalKey::kPushF32Xpose : IntervalKey::kPushF32);
     const double weights = sets * 32 * std::max(0.25, half) * static_cast<double>(push);
-    mxu += Product(d.batch, block) * std::max(matmul, weights) / mxus;
+    mxu += Product(d.batch, block) * (matmul + weights) / mxus;  // they overlap in part
     // Sums over several passes are loaded, added and stored.
     valu += Registers(d.result, block) * std::max(0.0, k / 256 - 1);
     latency = std::max<double>(latency, chip_.latency(LatencyKey::kMatmul) + 64);
   }
   valu /= std::max(1, chip_.valu);
   xlu = xlu * chip_.interval(IntervalKey::kXlu) / std::max(1, chip_.xlus);
-  return std::max({valu, eup, xlu, mxu}) + latency;
+  // The other units' work hides behind the busiest one's, but not all of it.
+  const double most = std::max({valu, eup, xlu, mxu});
+  return most + 0.2 * (valu + eup + xlu + mxu - most) + latency;
 }
 
 int64_t WorkEstimate::TemporaryBytes(const std::vector<int64_t>& block) const {

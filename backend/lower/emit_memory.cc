@@ -207,7 +207,9 @@ Operand Lowering::LoadFlat(const MemView& view, absl::Span<const Start> starts, 
     }
     int64_t step = kSublanes / form.packing;
     int64_t rows = step;
-    if (at[0].is_const()) rows = std::min(step, form.rows - at[0].c * step);
+    if (at[0].is_const()) {
+      rows = std::min(step, CeilDiv(dims[0], kLanes * form.packing) - at[0].c * step);
+    }
     isa::MemRef mem = Address(view, start / (kLanes * form.packing), {{at[0], step}});
     mem.sublane_mask = SublaneMask(0, rows);
     return Unpack(form, b_.Load(mem));

@@ -1,13 +1,14 @@
-// Grids of more than one step: one rotated loop over the steps, last axis fastest. In step s the
-// copies of step s + 1 start (only of windows whose block index changes), the body waits for its
-// own, and an output window is copied out when its index is about to change.
+// Grids of more than one step: one rotated loop over the steps, last axis fastest. An input with n
+// buffers is copied n - 1 steps ahead (only where its block index changes), the body waits for its
+// own windows, and an output window is copied out when its index is about to change.
 //
-//   start(0); loop { start(next) if changed; wait if fresh; body; copy out if last or changed };
-//   drain
+//   start(0 .. n-2); loop { start(s + n - 1) if changed; wait if fresh; body; copy out if last or
+//   changed }; drain
 //
 // Sync flags of outputs begin with a full block's granules to their credit, so that every reuse of
 // a window waits in the same way, whether it was copied out before or not.
 #include <algorithm>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "backend/kernel/expr.h"
@@ -22,23 +23,36 @@ struct Moving {
   int ref = -1;
   bool in = false;
   bool moves = false;  // its index depends on the grid
-  Reg buf;             // which of two buffers; invalid: always the first
-  Reg fresh;           // in: a copy is under way for this step; out: a new window begins
+  int buffers = 1;
+  Reg buf;     // which buffer this step reads or writes; invalid: always the first
+  Reg filled;  // in: the last buffer that a copy was started for
+  Reg fresh;   // in: a copy is under way for this step; out: a new window begins
+  int Ahead() const { return in && moves ? buffers - 1 : 0; }  // steps
 };
+
+// The grid indices of a step.
+std::vector<int64_t> PointAt(const kernel::Kernel& k, int64_t step) {
+  std::vector<int64_t> point(k.grid.size());
+  for (size_t a = k.grid.size(); a-- > 0;) {
+    point[a] = step % k.grid[a].extent;
+    step /= k.grid[a].extent;
+  }
+  return point;
+}
 
 }  // namespace
 
-// Steps the axes; the predicate of a carry out of an axis feeds the next.
-std::vector<Operand> Lowering::NextAxes() {
-  std::vector<Operand> next(axes.size());
+// The grid point after `now`; the predicate of a carry out of an axis feeds the next.
+std::vector<Operand> Lowering::NextAxes(absl::Span<const Operand> now) {
+  std::vector<Operand> next(now.size());
   Operand carry = Imm(1);
-  for (int a = static_cast<int>(axes.size()) - 1; a >= 0; --a) {
+  for (int a = static_cast<int>(now.size()) - 1; a >= 0; --a) {
     int64_t extent = k.grid[a].extent;
     if (extent == 1) {
-      next[a] = axes[a];
+      next[a] = now[a];
       continue;
     }
-    Operand n = b_.Sadd(axes[a], carry);
+    Operand n = b_.Sadd(now[a], carry);
     Reg wraps = b_.Op(Opcode::kScmpEq, {n, Imm(extent)});
     next[a] = b_.Select(wraps, Imm(0), n);
     carry = b_.Select(wraps, Imm(1), Imm(0));
@@ -87,26 +101,36 @@ void Lowering::ClearWindow(int r) {
 
 void Lowering::EmitGridLoop() {
   using Role = kernel::Ref::Role;
-  int64_t steps = k.GridSteps();
+  const int64_t steps = k.GridSteps();
   NewBlock("entry", 1, false);
+  auto new_axes = [&](int64_t at_step, std::vector<Reg>* regs) {
+    std::vector<Operand> point;
+    const std::vector<int64_t> start = PointAt(k, std::min(at_step, steps - 1));
+    for (size_t a = 0; a < k.grid.size(); ++a) {
+      Reg s = f->New(RegClass::kScalar);
+      b_.Into(s, Opcode::kSmov, {Imm(start[a])});
+      regs->push_back(s);
+      point.push_back(k.grid[a].extent == 1 ? Imm(0) : Operand(s));
+    }
+    return point;
+  };
+  auto step_axes = [&](absl::Span<const Reg> regs, absl::Span<const Operand> next) {
+    for (size_t a = 0; a < regs.size(); ++a) {
+      if (k.grid[a].extent > 1) b_.Into(regs[a], Opcode::kSmov, {next[a]});
+    }
+  };
   std::vector<Reg> axis_regs;
-  axes.clear();
-  for (const kernel::GridAxis& a : k.grid) {
-    Reg s = f->New(RegClass::kScalar);
-    b_.Into(s, Opcode::kSmov, {Imm(0)});
-    axis_regs.push_back(s);
-    axes.push_back(a.extent == 1 ? Imm(0) : Operand(s));
-  }
+  axes = new_axes(0, &axis_regs);
   Reg step = f->New(RegClass::kScalar);
   b_.Into(step, Opcode::kSmov, {Imm(0)});
   std::vector<Moving> moving;
-  std::vector<Operand> zero(k.grid.size(), Imm(0));
   for (size_t r = 0; r < refs.size(); ++r) {
     RefState& s = refs[r];
     if (!s.windowed) continue;
     Moving m;
     m.ref = static_cast<int>(r);
     m.in = k.refs[r].role == Role::kIn;
+    m.buffers = s.buffers;
     for (const kernel::Expr& e : k.refs[r].index) m.moves |= kernel::UsesAxis(e);
     for (int i = 0; i < s.buffers; ++i) {
       b_.Op(Opcode::kVsyncpa, {Imm(s.flag + i), Imm(m.in ? 0 : s.granules)});
@@ -122,21 +146,63 @@ void Lowering::EmitGridLoop() {
   for (const Moving& m : moving) {
     if (m.in && refs[m.ref].edge) ClearWindow(m.ref);
   }
-  for (const Moving& m : moving) {
+  // The first copies: what changes within the first n - 1 steps.
+  for (Moving& m : moving) {
     if (!m.in) continue;
-    StartCopy(m.ref, true, BlockIndex(m.ref, zero), Imm(refs[m.ref].view.offset),
-              Imm(refs[m.ref].flag));
+    const RefState& s = refs[m.ref];
+    int filled = -1;
+    std::vector<int64_t> last;
+    for (int64_t at = 0; at < std::min<int64_t>(std::max(1, m.Ahead()), steps); ++at) {
+      const std::vector<int64_t> point = PointAt(k, at);
+      std::vector<int64_t> index;
+      for (const kernel::Expr& e : k.refs[m.ref].index) {
+        index.push_back(kernel::EvaluateExpr(e, {k.params, point, k.grid}).value_or(0));
+      }
+      if (at > 0 && index == last) continue;
+      last = index;
+      ++filled;
+      std::vector<Operand> block;
+      for (int64_t i : index) block.push_back(Imm(i));
+      StartCopy(m.ref, true, block, Imm(s.view.offset + filled * s.block_rows),
+                Imm(s.flag + filled));
+    }
+    if (m.Ahead() > 1) {
+      m.filled = f->New(RegClass::kScalar);
+      b_.Into(m.filled, Opcode::kSmov, {Imm(filled)});
+    }
+  }
+  // Grid points of the copies that run more than a step ahead.
+  struct Lookahead {
+    std::vector<Reg> regs;
+    std::vector<Operand> point, next;
+    Reg more;
+  };
+  std::map<int, Lookahead> ahead;
+  for (const Moving& m : moving) {
+    if (m.Ahead() > 1 && ahead.count(m.Ahead()) == 0) {
+      Lookahead& l = ahead[m.Ahead()];
+      l.point = new_axes(m.Ahead() - 1, &l.regs);
+    }
   }
   llo::Loop loop;
   loop.is_grid = true;
   loop.trips = steps;
   loop.first = NewBlock("grid", 1, true);
   PushScope(-1);
-  std::vector<Operand> next = NextAxes();
+  std::vector<Operand> next = NextAxes(axes);
   Reg more = b_.Op(Opcode::kScmpLt, {step, Imm(steps - 1)});
+  for (auto& [distance, l] : ahead) {
+    l.next = NextAxes(l.point);
+    l.more = b_.Op(Opcode::kScmpLt, {step, Imm(steps - distance)});
+  }
   auto flag_of = [&](const Moving& m, Operand buf) { return b_.Sadd(Imm(refs[m.ref].flag), buf); };
   auto row_of = [&](const Moving& m, Operand buf) {
     return b_.Sadd(b_.Smul(buf, Imm(refs[m.ref].block_rows)), Imm(refs[m.ref].view.offset));
+  };
+  auto after = [&](const Moving& m, Reg buf) -> Operand {
+    if (m.buffers == 2) return b_.Op(Opcode::kSxor, {buf, Imm(1)});
+    Operand n = b_.Sadd(buf, Imm(1));
+    return b_.Select(b_.Op(Opcode::kScmpEq, {n, Imm(m.buffers)}), Imm(0), n);
   };
   std::vector<Operand> in_changes(moving.size(), Imm(0));
   for (size_t i = 0; i < moving.size(); ++i) {
@@ -145,13 +211,25 @@ void Lowering::EmitGridLoop() {
     Reg changed = b_.Op(Opcode::kPand, {IndexChanges(m.ref, axes, next), more});
     in_changes[i] = b_.Select(changed, Imm(1), Imm(0));
     if (!m.buf.valid()) continue;
-    Operand other = b_.Op(Opcode::kSxor, {m.buf, Imm(1)});
-    std::vector<Operand> index = BlockIndex(m.ref, next);
-    Operand row = row_of(m, other), flag = flag_of(m, other);
+    std::vector<Operand> index;
+    Operand into;
+    if (m.Ahead() > 1) {
+      const Lookahead& l = ahead.at(m.Ahead());
+      changed = b_.Op(Opcode::kPand, {IndexChanges(m.ref, l.point, l.next), l.more});
+      index = BlockIndex(m.ref, l.next);
+      into = b_.Select(changed, after(m, m.filled), m.filled);
+      b_.Into(m.filled, Opcode::kSmov, {into});
+      into = m.filled;
+    } else {
+      index = BlockIndex(m.ref, next);
+      into = after(m, m.buf);
+    }
+    Operand row = row_of(m, into), flag = flag_of(m, into);
     b_.SetPredicate(changed, false);
     StartCopy(m.ref, true, index, row, flag);
     b_.SetPredicate(Reg(), false);
   }
+  for (auto& [distance, l] : ahead) step_axes(l.regs, l.next);
   for (const Moving& m : moving) {
     RefState& s = refs[m.ref];
     Operand buf = m.buf.valid() ? Operand(m.buf) : Imm(0);
@@ -167,6 +245,16 @@ void Lowering::EmitGridLoop() {
   LowerRegion(k.body);
   if (failed_) return;
   Reg last = b_.Op(Opcode::kScmpGe, {step, Imm(steps - 1)});
+  auto advance = [&](const Moving& m, Operand change) {
+    if (!m.buf.valid()) return;
+    if (m.buffers == 2) {
+      b_.Into(m.buf, Opcode::kSxor, {m.buf, change});
+      return;
+    }
+    Operand n = b_.Sadd(m.buf, change);
+    b_.Into(m.buf, Opcode::kSmov,
+            {b_.Select(b_.Op(Opcode::kScmpEq, {n, Imm(m.buffers)}), Imm(0), n)});
+  };
   for (size_t i = 0; i < moving.size(); ++i) {
     const Moving& m = moving[i];
     Operand buf = m.buf.valid() ? Operand(m.buf) : Imm(0);
@@ -179,7 +267,7 @@ void Lowering::EmitGridLoop() {
         b_.SetPredicate(Reg(), false);
       }
       b_.Into(m.fresh, Opcode::kSmov, {in_changes[i]});
-      if (m.buf.valid()) b_.Into(m.buf, Opcode::kSxor, {m.buf, in_changes[i]});
+      advance(m, in_changes[i]);
       continue;
     }
     Reg changed = IndexChanges(m.ref, axes, next);
@@ -191,11 +279,9 @@ void Lowering::EmitGridLoop() {
     StartCopy(m.ref, false, index, row, flag);
     b_.SetPredicate(Reg(), false);
     b_.Into(m.fresh, Opcode::kSmov, {change});
-    if (m.buf.valid()) b_.Into(m.buf, Opcode::kSxor, {m.buf, change});
+    advance(m, change);
   }
-  for (size_t a = 0; a < axes.size(); ++a) {
-    if (k.grid[a].extent > 1) b_.Into(axis_regs[a], Opcode::kSmov, {next[a]});
-  }
+  step_axes(axis_regs, next);
   b_.Into(step, Opcode::kSadd, {step, Imm(1)});
   Reg again = b_.Op(Opcode::kScmpLt, {step, Imm(steps)});
   b_.Branch(loop.first, again, false);

@@ -395,7 +395,7 @@ class Lowering {
   void EmitOneStep();
   void EmitGridLoop();
   void ClearWindow(int ref);
-  std::vector<Operand> NextAxes();
+  std::vector<Operand> NextAxes(absl::Span<const Operand> now);
   Reg IndexChanges(int ref, absl::Span<const Operand> now, absl::Span<const Operand> next);
   void StartCopy(int ref, bool in, absl::Span<const Operand> index, Operand vmem, Operand flag);
   Operand IndexValue(const kernel::Expr& e, absl::Span<const Operand> axes);

@@ -58,7 +58,7 @@ class Emitter {
 
  private:
   void Shell();
-  bool LowerKernels(const KernelRegion& region);
+  bool LowerKernels(KernelRegion* region);
   void Steps();
   void CopyStart(const kernel::Step& step, int position);
   void CopyDone(const kernel::Step& step, int position);
@@ -129,24 +129,29 @@ void Emitter::Shell() {
   }
 }
 
-bool Emitter::LowerKernels(const KernelRegion& region) {
+bool Emitter::LowerKernels(KernelRegion* region) {
   for (const kernel::Kernel& k : program_.kernels) {
     SetCurrentStage(absl::StrCat("lower kernel ", k.name));
     LowerOptions lo;
-    lo.first_row = region.first_row;
-    lo.row_limit = region.rows;
+    lo.first_row = region->first_row;
+    lo.row_limit = region->rows;
     lo.first_flag = copy_flags_;
     lo.strips = options_.strips;
     lo.opt_level = options_.opt_level;
     llo::Function f;
-    if (!LowerKernel(k, chip_, lo, &f, &out_.shell.sources, diags_)) return false;
+    if (!LowerKernel(k, chip_, lo, &f, &out_.shell.sources, diags_)) {
+      const bool room = !diags_->diags().empty() &&
+                        diags_->diags().back().code == DiagCode::kVmemBudget;
+      if (room) region->too_large = static_cast<int>(&k - program_.kernels.data());
+      return false;
+    }
     f.name = k.name;
     f.grid_steps = k.GridSteps();
     f.info.op_names = k.op_names;
     f.info.ops = k.ops;
     f.info.grid_steps = k.GridSteps();
     f.info.flops = KernelFlops(k);
-    f.info.vmem_bytes = (FirstFreeRow(f, region.first_row) - region.first_row) * kRowBytes;
+    f.info.vmem_bytes = (FirstFreeRow(f, region->first_row) - region->first_row) * kRowBytes;
     out_.kernels.push_back(std::move(f));
   }
   return true;
@@ -222,7 +227,7 @@ bool Emitter::Run(KernelRegion* region) {
   region->first_row = (placement_.vmem_bytes + kRowBytes - 1) / kRowBytes;
   int64_t limit = options_.vmem_limit > 0 ? options_.vmem_limit : chip_.scoped_vmem_bytes;
   region->rows = std::min(limit / kRowBytes, chip_.vmem_bytes / kRowBytes - region->first_row);
-  return LowerKernels(*region);
+  return LowerKernels(region);
 }
 
 }  // namespace

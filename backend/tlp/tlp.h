@@ -31,6 +31,7 @@ struct EmitOptions {
 // What each kernel may use of the machine, beside its own code.
 struct KernelRegion {
   int64_t first_row = 0, rows = 0;  // VMEM
+  int too_large = -1;  // the kernel whose windows and temporaries did not fit, after such an error
 };
 
 // Buffers without an offset get one (HBM: one after the other; VMEM likewise after those that have

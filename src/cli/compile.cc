@@ -50,6 +50,8 @@ absl::string_view FirstWords(absl::string_view text) {
   }
 }
 
+constexpr int kWindowAttempts = 8;
+
 class Road {
  public:
   Road(std::shared_ptr<const Source> source, const CompileOptions& options, DiagSink* diags)
@@ -60,6 +62,8 @@ class Road {
   bool StopAt(absl::string_view level, const std::string& text);
   bool Hlo();
   bool Kernels();
+  bool KernelsOfModule();
+  EmitOptions Emit() const;
   bool Llo();
   bool Bundles();
   bool AssembleAll();
@@ -92,16 +96,18 @@ bool Road::StopAt(absl::string_view level, const std::string& text) {
 }
 
 PassObserver Road::Observer(Dumps* dumps) {
-  auto last = std::make_shared<std::chrono::steady_clock::time_point>(
-      std::chrono::steady_clock::now());
+  auto last =
+      std::make_shared<std::chrono::steady_clock::time_point>(std::chrono::steady_clock::now());
   auto number = std::make_shared<int>(0);
   return [this, dumps, last, number](absl::string_view pass, const Module& module, bool changed,
                                      absl::string_view remarks) {
     auto now = std::chrono::steady_clock::now();
     if (options_.time_passes) {
-      absl::StrAppend(&done_.talk, absl::StrFormat("%10.3f ms  %s\n",
-                      std::chrono::duration<double, std::milli>(now - *last).count(),
-                      std::string(pass)));
+      absl::StrAppend(
+          &done_.talk,
+          absl::StrFormat("%10.3f ms  %s\n",
+                          std::chrono::duration<double, std::milli>(now - *last).count(),
+                          std::string(pass)));
     }
     ++*number;
     bool show = Wants(pass) || (options_.print_changed && changed);
@@ -146,17 +152,56 @@ bool Road::Hlo() {
   return true;
 }
 
+EmitOptions Road::Emit() const {
+  EmitOptions emit;
+  emit.opt_level = options_.opt_level;
+  emit.strips = options_.strips == "whole" ? Strips::kWhole : Strips::kAuto;
+  emit.vmem_limit = options_.vmem_limit;
+  emit.options = absl::StrCat("-O", options_.opt_level, " --strips=", options_.strips);
+  return emit;
+}
+
+// Kernels of the module, with windows that leave room for the temporaries of their bodies: those
+// are estimated when windows are chosen, and known once the kernel is lowered. What is too large
+// gets smaller windows; errors of lowering are left to Llo().
+bool Road::KernelsOfModule() {
+  Chip limited = *options_.chip;
+  if (options_.vmem_limit > 0) limited.scoped_vmem_bytes = options_.vmem_limit;
+  WindowOptions windows;
+  std::string tables;
+  if (Wants("windows")) windows.tables = &tables;
+  done_.kernels = KernelsFromHlo(*done_.module, assignment_, limited, diags_, windows);
+  if (!done_.kernels) return false;
+  for (int attempt = 0; attempt < kWindowAttempts; ++attempt) {
+    DiagSink quiet;
+    auto llo = std::make_unique<llo::Program>();
+    region_ = {};
+    if (EmitProgram(*done_.kernels, *options_.chip, Emit(), llo.get(), &region_, &quiet)) {
+      done_.llo = std::move(llo);
+      break;
+    }
+    if (region_.too_large < 0) break;
+    const std::string& name = done_.kernels->kernels[region_.too_large].name;
+    const auto it = windows.budgets.insert({name, limited.scoped_vmem_bytes}).first;
+    it->second = it->second / 8 * 5;
+    std::string previous = std::exchange(tables, "");
+    auto smaller = KernelsFromHlo(*done_.module, assignment_, limited, &quiet, windows);
+    if (!smaller) {
+      tables = std::move(previous);
+      break;
+    }
+    done_.kernels = std::move(smaller);
+  }
+  if (Wants("windows")) Talk("windows", tables);
+  return true;
+}
+
 bool Road::Kernels() {
   SetCurrentStage("kernels");
   if (done_.kind == InputKind::kKernel) {
     done_.kernels = ParseKernels(source_, options_.set, diags_);
   } else {
-    Chip limited = *options_.chip;
-    if (options_.vmem_limit > 0) limited.scoped_vmem_bytes = options_.vmem_limit;
-    std::string windows;
-    done_.kernels = KernelsFromHlo(*done_.module, assignment_, limited, diags_,
-                                   Wants("windows") ? &windows : nullptr);
-    if (Wants("windows")) Talk("windows", windows);
+    if (!KernelsOfModule()) return false;
   }
   if (!done_.kernels || !VerifyKernels(*done_.kernels, *options_.chip, diags_)) return false;
   if (!dumps_) dumps_ = std::make_unique<Dumps>(options_.dump_to, done_.kernels->name);
@@ -169,14 +214,11 @@ bool Road::Kernels() {
 }
 
 bool Road::Llo() {
-  EmitOptions emit;
-  emit.opt_level = options_.opt_level;
-  emit.strips = options_.strips == "whole" ? Strips::kWhole : Strips::kAuto;
-  emit.vmem_limit = options_.vmem_limit;
-  emit.options = absl::StrCat("-O", options_.opt_level, " --strips=", options_.strips);
-  done_.llo = std::make_unique<llo::Program>();
-  if (!EmitProgram(*done_.kernels, *options_.chip, emit, done_.llo.get(), &region_, diags_)) {
-    return false;
+  if (!done_.llo) {
+    done_.llo = std::make_unique<llo::Program>();
+    if (!EmitProgram(*done_.kernels, *options_.chip, Emit(), done_.llo.get(), &region_, diags_)) {
+      return false;
+    }
   }
   for (const llo::Function& f : done_.llo->kernels) {
     if (!VerifyLlo(f, diags_)) return false;
@@ -204,10 +246,9 @@ bool Road::AssembleAll() {
     spill_end = std::max(spill_end, ao.spill_row + rows);
     int64_t used = ao.spill_row + rows - region_.first_row;
     if (region_.rows > 0 && used > region_.rows) {
-      diags_->Add(DiagCode::kVmemBudget,
-                  absl::StrCat("kernel ", f.name, " needs ", used * 512,
-                               " B of VMEM with its spills, the limit is ", region_.rows * 512,
-                               " B"));
+      diags_->Add(DiagCode::kVmemBudget, absl::StrCat("kernel ", f.name, " needs ", used * 512,
+                                                      " B of VMEM with its spills, the limit is ",
+                                                      region_.rows * 512, " B"));
       return false;
     }
     return true;
@@ -276,8 +317,8 @@ InputKind KindOf(const Source& source) {
   return InputKind::kHlo;
 }
 
-std::optional<Compiled> Compile(std::shared_ptr<const Source> source,
-                                const CompileOptions& options, DiagSink* diags) {
+std::optional<Compiled> Compile(std::shared_ptr<const Source> source, const CompileOptions& options,
+                                DiagSink* diags) {
   return Road(std::move(source), options, diags).Run();
 }
 
