@@ -36,4 +36,18 @@ struct DotPlan {
   }
 };
 
+// One pass of a product over several: 256 of K, the last one fewer.
+struct DotPass {
+  Coord kp;  // counts 256
+  int64_t k_left = 0;
+};
+
+// The columns of N that the units work on during the passes over K.
+struct DotColumns {
+  Coord np;                     // the first 256 of them
+  std::vector<int64_t> n_left;  // of each unit's 256; one where all units have the same
+  bool split = false;           // all units have the same columns and share the rows
+  int units = 1;
+};
+
 }  // namespace tpuc::lower

@@ -114,6 +114,17 @@ Operand Lowering::Row(const DotPlan& p, const DotAt& at, Coord m, Coord kk) {
 // alike.
 void Lowering::Push(const DotPlan& p, const DotAt& at, Coord k0, Coord n0, int64_t k_left,
                     int64_t n_left, bool diagonal, int unit) {
+  constexpr int64_t kTileGroups = kLanes / kSublanes;
+  const int64_t first = p.xpose ? n_left : k_left;
+  for (int64_t group = CeilDiv(first, kSublanes); group-- > 0;) {
+    PushGroup(p, at, k0, n0, k_left, n_left, diagonal, unit, static_cast<int>(group / kTileGroups),
+              group % kTileGroups);
+  }
+}
+
+// One group of eight of the first dimension, of the first (half 0) or the second tile.
+void Lowering::PushGroup(const DotPlan& p, const DotAt& at, Coord k0, Coord n0, int64_t k_left,
+                         int64_t n_left, bool diagonal, int unit, int half, int64_t g) {
   auto prep = [&](Operand v, Operand mask, bool masked) {
     if (masked) {
       b_.Op(Opcode::kVmatprepSubrMsk, {mask, v}, unit);
@@ -154,26 +165,20 @@ void Lowering::Push(const DotPlan& p, const DotAt& at, Coord k0, Coord n0, int64
     if (rows < kSublanes) *mask = MaskOf(0, rows, 0, kLanes);
     return rows < kSublanes;
   };
-  int halves = static_cast<int>(CeilDiv(first, kLanes));
-  for (int half = halves - 1; half >= 0; --half) {
-    int64_t groups = std::min(kTileGroups, CeilDiv(first - half * kLanes, kSublanes));
-    for (int64_t g = groups - 1; g >= 0; --g) {
-      int64_t group = half * kTileGroups + g;
-      Operand low = get(group, 0);
-      Operand mask, mask2;
-      bool masked = mask_of(group, 0, &mask);
-      if (diagonal) {
-        prep(low, mask, masked);
-        push(2, low, mask, masked);
-        continue;
-      }
-      if (second > kLanes) {
-        bool masked2 = mask_of(group, 1, &mask2);
-        prep(get(group, 1), mask2, masked2);
-      }
-      push(half, low, mask, masked);
-    }
+  int64_t group = half * kTileGroups + g;
+  Operand low = get(group, 0);
+  Operand mask, mask2;
+  bool masked = mask_of(group, 0, &mask);
+  if (diagonal) {
+    prep(low, mask, masked);
+    push(2, low, mask, masked);
+    return;
   }
+  if (second > kLanes) {
+    bool masked2 = mask_of(group, 1, &mask2);
+    prep(get(group, 1), mask2, masked2);
+  }
+  push(half, low, mask, masked);
 }
 
 // One matmul: `low` in lanes K 0..127, `high` (invalid: none) in K 128..255, masked to their

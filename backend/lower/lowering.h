@@ -306,6 +306,8 @@ class Lowering {
   Operand Row(const DotPlan& p, const DotAt& at, Coord m, Coord kk);
   void Push(const DotPlan& p, const DotAt& at, Coord k0, Coord n0, int64_t k_left, int64_t n_left,
             bool diagonal, int unit);
+  void PushGroup(const DotPlan& p, const DotAt& at, Coord k0, Coord n0, int64_t k_left,
+                 int64_t n_left, bool diagonal, int unit, int half, int64_t group);
   Reg Multiply(Operand low, int64_t low_lanes, Operand high, bool has_high, int64_t high_lanes,
                bool latch, int unit);
   Operand EvalDot(NodeId id, VLayout layout, const Coords& at);
@@ -356,14 +358,15 @@ class Lowering {
   // ---- nest_dot.cc ----
   bool DotDrives(const NestItem& item);
   bool CheckPrecision(NodeId dot);
-  void RowBlocks(int64_t groups, int64_t step,
+  void RowBlocks(int64_t groups, int64_t step, int64_t body,
                  const std::function<void(Coord first, int64_t count, bool latch)>& rows);
   void DriveRows(NodeId dot, const DotPlan& p, const DotAt& at,
                  const std::function<void(const Coords& row)>& emit);
-  void PassRows(NodeId dot, const DotPlan& p, const DotAt& at, Coord kp, int64_t k_left, Coord np,
-                absl::Span<const int64_t> n_left, bool split, bool first);
-  void PassesOverK(NodeId dot, const DotPlan& p, const DotAt& at, Coord np,
-                   absl::Span<const int64_t> n_left, bool split);
+  std::vector<std::function<void()>> PushesOf(const DotPlan& p, const DotAt& at,
+                                              const DotPass& pass, const DotColumns& columns);
+  void PassRows(NodeId dot, const DotPlan& p, const DotAt& at, const DotPass& pass,
+                const DotColumns& columns, bool first, const DotPass* next);
+  void PassesOverK(NodeId dot, const DotPlan& p, const DotAt& at, const DotColumns& columns);
   void MultiPassDot(NodeId dot, const DotPlan& p, const DotAt& at);
   void EmitDotNest(const std::vector<NestItem>& nest);
   int64_t Work(const kernel::Region& region) const;

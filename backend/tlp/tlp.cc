@@ -140,8 +140,8 @@ bool Emitter::LowerKernels(KernelRegion* region) {
     lo.opt_level = options_.opt_level;
     llo::Function f;
     if (!LowerKernel(k, chip_, lo, &f, &out_.shell.sources, diags_)) {
-      const bool room = !diags_->diags().empty() &&
-                        diags_->diags().back().code == DiagCode::kVmemBudget;
+      const bool room =
+          !diags_->diags().empty() && diags_->diags().back().code == DiagCode::kVmemBudget;
       if (room) region->too_large = static_cast<int>(&k - program_.kernels.data());
       return false;
     }
