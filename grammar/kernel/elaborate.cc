@@ -322,10 +322,12 @@ void KernelElaborator::DeclareOperand(const Operand& syntax) {
       Static(syntax.at[d], true, &ref.index[d], &ignored);
     }
   }
+  const int most = ref.role == kernel::Ref::Role::kOut ? 2 : 8;
   if (!syntax.buffers.empty() &&
-      (!absl::SimpleAtoi(syntax.buffers, &ref.buffers) || ref.buffers < 1 || ref.buffers > 2)) {
+      (!absl::SimpleAtoi(syntax.buffers, &ref.buffers) || ref.buffers < 1 || ref.buffers > most)) {
     Error(DiagCode::kBlockShape, syntax.loc,
-          absl::StrCat("buffers ", syntax.buffers, " of ", ref.name, ": 1 or 2 (PS-2.8)"));
+          absl::StrCat("buffers ", syntax.buffers, " of ", ref.name,
+                       most == 2 ? ": 1 or 2 for an output (PS-2.8)" : ": 1 to 8 for an input"));
     ref.buffers = 2;
   }
   if (!syntax.alias.empty()) {

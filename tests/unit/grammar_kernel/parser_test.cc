@@ -128,7 +128,8 @@ TEST(KernelParser, Blocks) {
   EXPECT_HAS(KernelErrors("kernel k { in x: f32[8,128] block [8] at (0, 0); }"), "E2002");
   EXPECT_HAS(KernelErrors("kernel k { in x: f32[8] block [0] at (0); }"),
              "block dimension 0 of x is 0");
-  EXPECT_HAS(KernelErrors("kernel k { in x: f32[8] buffers 3; }"), "buffers 3 of x: 1 or 2");
+  EXPECT_HAS(KernelErrors("kernel k { in x: f32[8] buffers 9; }"), "buffers 9 of x: 1 to 8");
+  EXPECT_HAS(KernelErrors("kernel k { out o: f32[8] buffers 3; }"), "buffers 3 of o: 1 or 2");
   EXPECT_HAS(KernelErrors("kernel k { out o: f32[8] alias x; }"), "an output may alias an input");
   EXPECT_HAS(KernelErrors("kernel k { in x: f32[8] at (j); }"), "unknown name j");
 }
