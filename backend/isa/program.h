@@ -21,7 +21,8 @@ struct Bundle {
 struct LoopInfo {       // statistics of one innermost loop, as the compiler knows them
   int first_bundle = 0, last_bundle = 0;
   int64_t trips = -1;   // -1: run-time
-  int mii = 0, ii = 0, stages = 1;
+  int mii = 0, ii = 0, stages = 1;  // cycles a trip: least possible, as scheduled; trips in flight
+  std::string bound;    // what binds the interval: a unit, or the chain from trip to trip
 };
 
 // What the compiler says of a kernel (--json); the interpreter adds what it counts.

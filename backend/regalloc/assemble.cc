@@ -9,10 +9,10 @@
 #include "backend/regalloc/color.h"
 #include "backend/regalloc/emit.h"
 #include "backend/regalloc/memory_form.h"
+#include "backend/regalloc/pipelining.h"
 #include "backend/regalloc/prepare.h"
 #include "backend/regalloc/spill.h"
 #include "backend/schedule/function_schedule.h"
-#include "backend/schedule/loop_bounds.h"
 #include "backend/schedule/replay.h"
 #include "backend/schedule/rules.h"
 #include "src/diag/check.h"
@@ -60,6 +60,7 @@ class Assembler {
   regalloc::SpillCounts counts_;
   schedule::FunctionSchedule schedule_;
   regalloc::Coloring coloring_;
+  std::vector<regalloc::LoopReport> reports_;
 };
 
 // One push must fit its queue alone, or nothing can ever issue it.
@@ -220,21 +221,17 @@ void Assembler::Describe(const std::vector<int>& block_start) {
   for (const llo::Loop& loop : f_.loops) {
     int first = block_start[loop.first], last = block_start[loop.last + 1] - 1;
     loops.push_back({first, last, loop.trips, loop.is_grid});
-    bool innermost = true;
-    for (const llo::Loop& other : f_.loops) {
-      bool inside = other.first >= loop.first && other.last <= loop.last;
-      innermost &= !inside || (other.first == loop.first && other.last == loop.last);
-    }
-    if (!innermost) continue;
+  }
+  for (const regalloc::LoopReport& r : reports_) {
     isa::LoopInfo info;
-    info.first_bundle = first;
-    info.last_bundle = last;
-    info.trips = loop.trips;
-    info.mii = schedule::MinimumInterval(f_, loop.first, loop.last, chip_);
-    for (int b = loop.first; b <= loop.last && !schedule_.blocks.empty(); ++b) {
-      info.ii += schedule_.blocks[b].length;
-    }
-    out_.info.loops.push_back(info);
+    info.first_bundle = loops[r.loop].first;
+    info.last_bundle = loops[r.loop].last;
+    info.trips = r.trips;
+    info.mii = r.mii;
+    info.ii = r.ii;
+    info.stages = r.stages;
+    info.bound = r.bound;
+    out_.info.loops.push_back(std::move(info));
   }
   schedule::Replay replay = schedule::ReplayTiming(out_.bundles, out_.args, loops, chip_);
   out_.info.schedule_cycles = replay.grid_step >= 0 ? replay.grid_step : replay.cycles;
@@ -259,6 +256,7 @@ bool Assembler::Run() {
   } else {
     KeepNothingAcrossCalls();
     if (!ScheduleAndAllocate()) return false;
+    reports_ = regalloc::PipelineLoops(fixed_, chip_, &f_, &schedule_, &coloring_);
     regalloc::CheckColoring(f_, schedule_, coloring_, fixed_, chip_);
     regalloc::EmitBundles(f_, schedule_, coloring_, chip_, &out_, &block_start);
   }

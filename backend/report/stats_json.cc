@@ -29,7 +29,7 @@ Json SlotsJson(const SlotCounts& s) {
 Json LoopsJson(const std::vector<isa::LoopInfo>& loops) {
   Json out = Json::array();
   for (const isa::LoopInfo& l : loops) {
-    out.push_back({{"mii", l.mii}, {"ii", l.ii}, {"stages", l.stages}, {"trips", l.trips}});
+    out.push_back({{"mii", l.mii}, {"ii", l.ii}, {"stages", l.stages}, {"trips", l.trips}, {"bound", l.bound}});
   }
   return out;
 }

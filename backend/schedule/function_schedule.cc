@@ -59,10 +59,7 @@ std::vector<Policy> Policies(const Graph& graph, const ScheduleOptions& options)
 
 // No schedule is shorter.
 int LowerBound(const Graph& graph, const llo::Function& function, int block, const Chip& chip) {
-  int path = 0;
-  for (int n = 0; n < graph.size; ++n)
-    path = std::max(path, graph.earliest[n] + graph.height[n] + 1);
-  return std::max(path, ResourceBound(function, block, block, chip));
+  return std::max(CriticalPath(graph, chip), ResourceBound(function, block, block, chip));
 }
 
 bool BestSchedule(const Graph& graph, int lower_bound, const Chip& chip,
@@ -109,6 +106,14 @@ std::vector<Arrival> ArrivalsAfter(const Graph& graph, const BlockSchedule& s, c
 }
 
 }  // namespace
+
+int CriticalPath(const Graph& graph, const Chip& chip) {
+  int path = graph.terminator >= 0 ? graph.terminator_ready + 1 + chip.delay_slots : 0;
+  for (int n = 0; n < graph.size; ++n) {
+    path = std::max(path, graph.earliest[n] + graph.height[n] + 1);
+  }
+  return path;
+}
 
 std::array<int, 4> RegistersOf(const Chip& chip) {
   return {chip.vector_registers, chip.mask_registers, chip.scalar_registers,

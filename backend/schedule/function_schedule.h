@@ -32,6 +32,9 @@ struct FunctionSchedule {
 bool ScheduleFunction(const llo::Function& function, const Chip& chip,
                       const ScheduleOptions& options, FunctionSchedule* out, int* bad_block);
 
+// Cycles of the longest chain of latencies through a block, branch and delay slots included.
+int CriticalPath(const Graph& graph, const Chip& chip);
+
 // The registers of the chip, by ClassIndex.
 std::array<int, 4> RegistersOf(const Chip& chip);
 

@@ -56,6 +56,7 @@ class Player {
   Replay out_;
   int64_t skipped_ = 0;  // cycles of loop trips that were not walked
   int64_t now_ = 0;      // earliest issue of the next bundle
+  uint64_t waits_ = 0;   // fingerprint of how long each bundle of a trip waited
   std::array<std::vector<int64_t>, 4> ready_;
   std::vector<Mxu> mxus_;
   std::vector<Xlu> xlus_;
@@ -189,24 +190,35 @@ void Player::Commit(const Inst& inst, int64_t at) {
 void Player::Issue(int bundle) {
   int64_t at = now_;
   for (const Inst& inst : bundles_[bundle].insts) at = std::max(at, Earliest(inst));
+  waits_ = waits_ * 1000003 + (at - now_) + 1;
   now_ = at + 1;
   for (const Inst& inst : bundles_[bundle].insts) Commit(inst, at);
   for (const Inst& inst : bundles_[bundle].insts) values_.Define(inst);
   if (out_.issue[bundle] < 0) out_.issue[bundle] = at + skipped_;
 }
 
+// Trips are walked until they repeat: the same waits of every bundle, for longer than any latency
+// reaches. The rest take as long as the last.
 void Player::WalkLoop(size_t loop) {
-  constexpr int64_t kWalked = 4;
+  constexpr int64_t kReach = 1024, kFewest = 4;  // cycles; trips
   const ReplayLoop& l = loops_[loop];
   int64_t trips = std::max<int64_t>(1, l.trips);
-  int64_t step = 0;
-  for (int64_t i = 0; i < std::min(trips, kWalked); ++i) {
+  int64_t step = 0, same_for = 0;
+  uint64_t last_waits = 0, outer_waits = waits_;
+  for (int64_t i = 0; i < trips; ++i) {
     int64_t before = now_ + skipped_;
+    waits_ = 0;
     Walk(l.first, l.last, loop);
     step = now_ + skipped_ - before;
+    same_for = waits_ == last_waits ? same_for + step : 0;
+    last_waits = waits_;
+    outer_waits = outer_waits * 1000003 + waits_;
+    if (i + 1 < kFewest || same_for < kReach) continue;
+    skipped_ += step * (trips - 1 - i);
+    break;
   }
+  waits_ = outer_waits;
   if (l.is_grid) out_.grid_step = step;
-  skipped_ += step * std::max<int64_t>(0, trips - kWalked);
 }
 
 // Bundles [first, last], which is all of loop `loop` or (loops_.size()) the function.

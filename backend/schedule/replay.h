@@ -1,8 +1,8 @@
 // In-order replay of packed bundles: when does each issue, if control takes the counted path? The
 // same rules as the interpreter's, on registers and addresses instead of values (schedule/rules.h).
 //
-// Loops of known trip count are walked a few times and the last walk's time stands for the rest;
-// branches out of line are taken not to happen. DMA takes no time.
+// Loops of known trip count are walked until their trips repeat; branches out of line are taken not
+// to happen. DMA takes no time.
 #pragma once
 
 #include <cstdint>

@@ -15,6 +15,41 @@ ScalarValue ScalarValues::Of(const isa::Operand& operand) {
   return registers_[operand.reg.id] = Fresh();
 }
 
+namespace {
+
+// Of two constants; false: not an operation that is folded.
+bool Fold(Opcode op, int64_t x, int64_t y, int64_t* result) {
+  uint32_t a = static_cast<uint32_t>(x), b = static_cast<uint32_t>(y), r = 0;
+  switch (op) {
+    case Opcode::kSmul:
+      r = a * b;
+      break;
+    case Opcode::kSand:
+      r = a & b;
+      break;
+    case Opcode::kSor:
+      r = a | b;
+      break;
+    case Opcode::kSxor:
+      r = a ^ b;
+      break;
+    case Opcode::kSshll:
+      if (b >= 32) return false;
+      r = a << b;
+      break;
+    case Opcode::kSshrl:
+      if (b >= 32) return false;
+      r = a >> b;
+      break;
+    default:
+      return false;
+  }
+  *result = static_cast<int32_t>(r);
+  return true;
+}
+
+}  // namespace
+
 ScalarValue ScalarValues::Evaluate(const Inst& inst) {
   if (inst.pred.valid() || inst.src.empty()) return Fresh();
   ScalarValue a = Of(inst.src[0]);
@@ -37,6 +72,10 @@ ScalarValue ScalarValues::Evaluate(const Inst& inst) {
     case Opcode::kSshll:
     case Opcode::kSshrl:
     case Opcode::kSshra:
+      if (int64_t folded;
+          a.root == 0 && b.root == 0 && Fold(inst.op, a.offset, b.offset, &folded)) {
+        return {0, folded};
+      }
       break;
     default:
       return Fresh();

@@ -242,9 +242,16 @@ bool ProgramParser::InfoStatement(isa::KernelInfo* i, bool* known) {
   if (IsWord("loop")) {
     lexer_.Next();
     isa::LoopInfo& l = i->loops.emplace_back();
-    return Field("first", &l.first_bundle) && Field("last", &l.last_bundle) &&
-           Field("trips", &l.trips) && Field("mii", &l.mii) && Field("ii", &l.ii) &&
-           Field("stages", &l.stages) && LineEnd();
+    if (!Field("first", &l.first_bundle) || !Field("last", &l.last_bundle) ||
+        !Field("trips", &l.trips) || !Field("mii", &l.mii) || !Field("ii", &l.ii) ||
+        !Field("stages", &l.stages)) {
+      return false;
+    }
+    if (IsWord("bound")) {
+      lexer_.Next();
+      if (!String(&l.bound)) return false;
+    }
+    return LineEnd();
   }
   *known = false;
   return true;

@@ -99,7 +99,9 @@ void PrintInfo(const isa::KernelInfo& i, std::string* out) {
   *out += "\n";
   for (const isa::LoopInfo& l : i.loops) {
     absl::StrAppend(out, "  loop first=", l.first_bundle, " last=", l.last_bundle,
-                    " trips=", l.trips, " mii=", l.mii, " ii=", l.ii, " stages=", l.stages, "\n");
+                    " trips=", l.trips, " mii=", l.mii, " ii=", l.ii, " stages=", l.stages);
+    if (!l.bound.empty()) absl::StrAppend(out, " bound ", Quote(l.bound));
+    *out += "\n";
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "backend/llo/verifier.h"
 #include "gtest/gtest.h"
@@ -146,6 +147,71 @@ TEST(Assemble, StoreToLoadOfTheSameRowTakes7) {
 // The branch's four delay slots stay, and the loop counter's chain fits before it.
 TEST(Assemble, LoopKeepsDelaySlots) {
   isa::Function k = Assembled(LloFromText(R"(
+  blocks first=1 last=1 trips=-1 grid=0
+  block 0 "entry" trips=1 grid=0
+    %s1 = smov 0
+  block 1 "body" trips=-1 grid=0
+    %v0 = vld [vmem:%s0] buf:0
+    %v1 = vadd.f32 %v0, 1f
+    vst [vmem:%s0+8], %v1 buf:0
+    %s1 = sadd.s32 %s1, 1
+    %p0 = scmp.lt.s32 %s1, 3
+    (%p0) sbr.rel ->1
+)",
+                                          1));
+  // sadd 0, scmp 1, sbr 3, delay slots 4 .. 7.
+  ASSERT_EQ(k.info.loops.size(), 1u);
+  EXPECT_EQ(k.info.loops[0].ii, 8);
+  EXPECT_EQ(k.info.loops[0].trips, -1);
+  EXPECT_EQ(k.info.loops[0].stages, 1);
+  EXPECT_TRUE(absl::StrContains(k.info.loops[0].bound, "trips unknown"));
+  const isa::LoopInfo& loop = k.info.loops[0];
+  int branch = -1;
+  for (int b = loop.first_bundle; b <= loop.last_bundle; ++b) {
+    for (const isa::Inst& inst : k.bundles[b].insts) {
+      if (inst.op == isa::Opcode::kSbr) {
+        branch = b;
+        EXPECT_EQ(inst.target, loop.first_bundle);
+      }
+    }
+  }
+  EXPECT_EQ(loop.last_bundle - branch, V6e().delay_slots);
+  EXPECT_EQ(k.info.schedule_cycles, 1 + 8);
+}
+
+// With trips enough the loop is pipelined: a trip every few cycles instead of every 8.
+TEST(Assemble, LongLoopsArePipelined) {
+  isa::Function k = Assembled(LloFromText(R"(
+  blocks first=1 last=1 trips=100 grid=0
+  block 0 "entry" trips=1 grid=0
+    %s1 = smov 0
+  block 1 "body" trips=100 grid=0
+    %s2 = sshll.u32 %s1, 3
+    %s3 = sadd.s32 %s0, %s2
+    %v0 = vld [vmem:%s3] buf:0
+    %v1 = vmul.f32 %v0, 1.5f
+    %t0 = vpow2.f32 %v1
+    %v2 = vpop.eup %t0
+    vst [vmem:%s3], %v2 buf:0
+    %s1 = sadd.s32 %s1, 1
+    %p0 = scmp.lt.s32 %s1, 100
+    (%p0) sbr.rel ->1
+)",
+                                          1));
+  ASSERT_EQ(k.info.loops.size(), 1u);
+  const isa::LoopInfo& loop = k.info.loops[0];
+  EXPECT_EQ(loop.trips, 100);
+  EXPECT_EQ(loop.mii, 2);  // three scalar operations in two slots
+  EXPECT_EQ(loop.ii, 2);
+  // sshll 0, sadd 1, vld 2, vmul 3, vpow2 5, vpop 18, vst 19.
+  EXPECT_GE(loop.stages, 10);
+  EXPECT_LE(k.info.schedule_cycles, 100 * 2 + 25);
+}
+
+// Three trips, one a cycle: written out, without branches. The last starts at 2, and takes
+// vld 0, vadd 1, vst 3.
+TEST(Assemble, FewTripsAreWrittenOut) {
+  isa::Function k = Assembled(LloFromText(R"(
   blocks first=1 last=1 trips=3 grid=0
   block 0 "entry" trips=1 grid=0
     %s1 = smov 0
@@ -158,22 +224,39 @@ TEST(Assemble, LoopKeepsDelaySlots) {
     (%p0) sbr.rel ->1
 )",
                                           1));
-  // sadd 0, scmp 1, sbr 3, delay slots 4 .. 7.
   ASSERT_EQ(k.info.loops.size(), 1u);
-  EXPECT_EQ(k.info.loops[0].ii, 8);
+  EXPECT_EQ(k.info.loops[0].mii, 1);
+  EXPECT_EQ(k.info.loops[0].ii, 1);
+  EXPECT_EQ(k.info.loops[0].stages, 4);
   EXPECT_EQ(k.info.loops[0].trips, 3);
-  const isa::LoopInfo& loop = k.info.loops[0];
-  int branch = -1;
-  for (int b = loop.first_bundle; b <= loop.last_bundle; ++b) {
-    for (const isa::Inst& inst : k.bundles[b].insts) {
-      if (inst.op == isa::Opcode::kSbr) {
-        branch = b;
-        EXPECT_EQ(inst.target, loop.first_bundle);
-      }
-    }
+  for (const isa::Bundle& bundle : k.bundles) {
+    for (const isa::Inst& inst : bundle.insts) EXPECT_NE(inst.op, isa::Opcode::kSbr);
   }
-  EXPECT_EQ(loop.last_bundle - branch, V6e().delay_slots);
-  EXPECT_EQ(k.info.schedule_cycles, 1 + 3 * 8);
+  EXPECT_EQ(k.info.schedule_cycles, 1 + 2 + 4);
+}
+
+// A sum kept in memory: vld 1, vadd 2, vst -> vld 7.
+TEST(Assemble, RecurrencesAreNamed) {
+  isa::Function k = Assembled(LloFromText(R"(
+  blocks first=1 last=1 trips=50 grid=0
+  block 0 "entry" trips=1 grid=0
+    %s1 = smov 0
+  block 1 "body" trips=50 grid=0
+    %v0 = vld [vmem:%s0] buf:0
+    %v1 = vadd.f32 %v0, 1f
+    vst [vmem:%s0], %v1 buf:0
+    %s1 = sadd.s32 %s1, 1
+    %p0 = scmp.lt.s32 %s1, 50
+    (%p0) sbr.rel ->1
+)",
+                                          1));
+  ASSERT_EQ(k.info.loops.size(), 1u);
+  EXPECT_EQ(k.info.loops[0].mii, 10);
+  EXPECT_TRUE(absl::StrContains(k.info.loops[0].bound, "recurrence: "));
+  EXPECT_TRUE(absl::StrContains(k.info.loops[0].bound, "10 cycles"));
+  for (const char* op : {"vld", "vadd.f32", "vst"}) {
+    EXPECT_TRUE(absl::StrContains(k.info.loops[0].bound, op)) << k.info.loops[0].bound;
+  }
 }
 
 // 80 values held at once on 64 registers: spilled, and never more than 64 named.

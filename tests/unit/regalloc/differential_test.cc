@@ -98,7 +98,32 @@ TEST_P(Differential, SameBytesAtEveryLevelAndRegisterCount) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, Differential, ::testing::Range(0, 8));
+// Loops long enough to be pipelined, with addresses that move.
+TEST_P(Differential, SameBytesFromPipelinedLoops) {
+  int pipelined = 0;
+  for (int i = 0; i < 10; ++i) {
+    int seed = 1000 + GetParam() * 10 + i;
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
+    llo::Function f = RandomLlo(seed).MakeLoop(10, 4 + 6 * (seed % 7), 20 + seed % 21);
+    DiagSink diags;
+    ASSERT_TRUE(VerifyLlo(f, &diags)) << diags.Render();
+    Outcome reference = Execute(f, V6e(), 0);
+    ASSERT_FALSE(reference.words.empty());
+    Outcome o = Execute(f, V6e(), 2);
+    EXPECT_TRUE(o.words == reference.words);
+    EXPECT_LE(o.cycles, o.info.schedule_cycles);
+    if (!HasPredicates(f)) {
+      EXPECT_EQ(o.cycles, o.info.schedule_cycles);
+    }
+    for (const isa::LoopInfo& loop : o.info.loops) {
+      EXPECT_GE(loop.ii, loop.mii);
+      pipelined += loop.stages > 1;
+    }
+  }
+  EXPECT_GT(pipelined, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, Differential, ::testing::Range(0, 6));
 
 }  // namespace
 }  // namespace tpuc

@@ -1,0 +1,262 @@
+// For each loop: the smallest interval that the registers allow, if it beats the list schedule.
+#include "backend/regalloc/pipelining.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "backend/llo/liveness.h"
+#include "backend/llo/operands.h"
+#include "backend/schedule/loop_bounds.h"
+#include "backend/schedule/loop_graph.h"
+#include "backend/schedule/modulo.h"
+#include "backend/schedule/pipeline.h"
+
+namespace tpuc::regalloc {
+namespace {
+
+using isa::Inst;
+using isa::Opcode;
+using schedule::ClassIndex;
+
+class Pipeliner {
+ public:
+  Pipeliner(const FixedScalars& fixed, const Chip& chip, llo::Function* f,
+            schedule::FunctionSchedule* s, Coloring* coloring)
+      : fixed_(fixed), chip_(chip), f_(*f), s_(*s), coloring_(*coloring) {}
+  bool IsInnermost(int loop) const;
+  LoopReport Run(int loop);
+
+ private:
+  const char* Obstacle(const llo::Loop& l) const;
+  void ReportBlocks(const llo::Loop& l, LoopReport* report) const;
+  bool Try(schedule::LoopGraph graph, LoopReport* report);
+  bool FitsRegisters(const schedule::LoopGraph& graph, const schedule::ModuloTimes& times,
+                     int block) const;
+  bool Replace(int loop, schedule::PipelinedLoop pipelined);
+  void ShiftAfter(int block, int by);
+  void PointGraphsAtBlocks();
+
+  const FixedScalars& fixed_;
+  const Chip& chip_;
+  llo::Function& f_;
+  schedule::FunctionSchedule& s_;
+  Coloring& coloring_;
+  std::array<llo::Liveness, 4> live_;
+  bool live_known_ = false;
+};
+
+bool Pipeliner::IsInnermost(int loop) const {
+  const llo::Loop& l = f_.loops[loop];
+  for (const llo::Loop& other : f_.loops) {
+    bool inside = other.first >= l.first && other.last <= l.last;
+    if (inside && (other.first != l.first || other.last != l.last)) return false;
+  }
+  return true;
+}
+
+// Why a loop cannot be pipelined; null: it may be.
+const char* Pipeliner::Obstacle(const llo::Loop& l) const {
+  if (l.first != l.last) return "control";
+  const std::vector<Inst>& insts = f_.blocks[l.first].insts;
+  if (insts.empty()) return "control";
+  const Inst& branch = insts.back();
+  if (branch.op != Opcode::kSbr || !branch.pred.valid() || branch.target != l.first) {
+    return "control";
+  }
+  for (const Inst& inst : insts) {
+    if (llo::IsSync(inst.op)) return "DMA order";
+  }
+  return nullptr;
+}
+
+// A loop that stays as it is: each block waits for the one before, so the chain of a trip's blocks
+// is what binds it.
+void Pipeliner::ReportBlocks(const llo::Loop& l, LoopReport* report) const {
+  schedule::LoopBound units = schedule::FindResourceBound(f_, l.first, l.last, nullptr, chip_);
+  int chain = 0;
+  report->ii = 0;
+  for (int b = l.first; b <= l.last; ++b) {
+    chain += schedule::CriticalPath(s_.graphs[b], chip_);
+    report->ii += s_.blocks[b].length;
+  }
+  report->mii = units.cycles;
+  report->bound = units.name;
+  const char* obstacle = Obstacle(l);
+  if (chain <= units.cycles || obstacle == nullptr) return;
+  report->mii = chain;
+  report->bound = absl::StrCat("recurrence: ", obstacle, ", the latencies of ",
+                               l.last - l.first + 1, l.first == l.last ? " block" : " blocks",
+                               " in turn; ", units.name, " ", units.cycles);
+}
+
+// What lives across the loop and what its trips hold, together.
+bool Pipeliner::FitsRegisters(const schedule::LoopGraph& graph, const schedule::ModuloTimes& times,
+                              int block) const {
+  std::array<int, 4> registers = schedule::RegistersOf(chip_);
+  for (isa::RegClass cls : schedule::kClasses) {
+    const llo::BitSet& in = live_[ClassIndex(cls)].in[block];
+    int through = in.Count();
+    for (const schedule::LoopRegister& r : graph.registers) {
+      through -= r.reg.cls == cls && in.Has(r.reg.id);
+    }
+    if (through + schedule::ModuloPressure(graph, times, cls) > registers[ClassIndex(cls)]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void Pipeliner::PointGraphsAtBlocks() {
+  for (size_t b = 0; b < f_.blocks.size(); ++b) s_.graphs[b].block = &f_.blocks[b];
+}
+
+// Blocks after `block` have moved.
+void Pipeliner::ShiftAfter(int block, int by) {
+  for (llo::Block& b : f_.blocks) {
+    if (b.insts.empty() || b.insts.back().op != Opcode::kSbr) continue;
+    int& target = b.insts.back().target;
+    if (target > block) target += by;  // to the loop itself: its prologue
+  }
+  for (llo::Loop& l : f_.loops) {
+    if (l.first > block) l.first += by;
+    if (l.last > block) l.last += by;
+  }
+}
+
+// Puts the new blocks in the loop's place if all registers still find a home.
+bool Pipeliner::Replace(int loop, schedule::PipelinedLoop pipelined) {
+  int block = f_.loops[loop].first, parts = pipelined.kernel_trips > 0 ? 3 : 1;
+  llo::Loop old_loop = f_.loops[loop];
+  llo::Block old_block = std::move(f_.blocks[block]);
+  schedule::Graph old_graph = std::move(s_.graphs[block]);
+  schedule::BlockSchedule old_times = std::move(s_.blocks[block]);
+  f_.blocks.erase(f_.blocks.begin() + block);
+  s_.graphs.erase(s_.graphs.begin() + block);
+  s_.blocks.erase(s_.blocks.begin() + block);
+  ShiftAfter(block, parts - 1);
+  for (llo::Loop& l : f_.loops) {
+    if (l.first <= block && l.last == block) l.last += parts - 1;  // loops around it end with it
+  }
+  for (int part = 0; part < parts; ++part) {
+    schedule::Graph graph;
+    graph.size = pipelined.schedules[part].time.size();
+    if (part == 1) graph.terminator = graph.size;
+    f_.blocks.insert(f_.blocks.begin() + block + part, std::move(pipelined.blocks[part]));
+    s_.graphs.insert(s_.graphs.begin() + block + part, std::move(graph));
+    s_.blocks.insert(s_.blocks.begin() + block + part, std::move(pipelined.schedules[part]));
+  }
+  f_.loops[loop].first = f_.loops[loop].last = block + (parts == 3 ? 1 : 0);
+  f_.loops[loop].trips = std::max<int64_t>(1, pipelined.kernel_trips);
+  Coloring coloring = Color(f_, s_, fixed_, chip_);
+  bool ok = coloring.ok();
+  if (ok) {
+    coloring_ = std::move(coloring);
+    live_known_ = false;
+  } else {  // as it was; new names stay taken
+    f_.blocks.erase(f_.blocks.begin() + block, f_.blocks.begin() + block + parts);
+    s_.graphs.erase(s_.graphs.begin() + block, s_.graphs.begin() + block + parts);
+    s_.blocks.erase(s_.blocks.begin() + block, s_.blocks.begin() + block + parts);
+    ShiftAfter(block, 1 - parts);
+    for (llo::Loop& l : f_.loops) {
+      if (l.first <= block && l.last == block + parts - 1) l.last = block;
+    }
+    f_.blocks.insert(f_.blocks.begin() + block, std::move(old_block));
+    s_.graphs.insert(s_.graphs.begin() + block, std::move(old_graph));
+    s_.blocks.insert(s_.blocks.begin() + block, std::move(old_times));
+    f_.loops[loop] = old_loop;
+  }
+  PointGraphsAtBlocks();
+  return ok;
+}
+
+bool Pipeliner::Try(schedule::LoopGraph graph, LoopReport* report) {
+  constexpr int kLargestBody = 6000, kTries = 6;
+  const llo::Loop l = f_.loops[report->loop];
+  int block = l.first;
+  int64_t trips = l.trips, length = s_.blocks[block].length;
+  if (trips < 2 || graph.size > kLargestBody) return false;
+  int from = report->mii;
+  for (int attempt = 0; attempt < kTries && from < length; ++attempt) {
+    int next = static_cast<int>(length);
+    std::vector<schedule::ModuloTimes> found;
+    for (auto urgency : {schedule::Urgency::kProgramOrder, schedule::Urgency::kLongestPath}) {
+      schedule::ModuloTimes times;
+      int to = found.empty() ? static_cast<int>(length) - 1 : found[0].ii - 1;
+      if (!schedule::ModuloSchedule(graph, chip_, urgency, from, to, &times)) continue;
+      // The next, if this one does not do: a wider interval holds fewer trips at once.
+      next = std::min(next, times.ii + std::max(1, times.ii / 8));
+      if (times.ii * (trips - 1) + times.last >= length * trips) continue;
+      if (FitsRegisters(graph, times, block)) found.insert(found.begin(), std::move(times));
+    }
+    for (const schedule::ModuloTimes& times : found) {  // the shortest interval first
+      schedule::PipelinedLoop pipelined;
+      if (!schedule::PipelineLoop(graph, times, f_.blocks[block], trips, block + 1, chip_, &f_,
+                                  &pipelined)) {
+        continue;
+      }
+      if (pipelined.cycles >= length * trips) continue;
+      if (!Replace(report->loop, std::move(pipelined))) {
+        graph.block = &f_.blocks[block];  // blocks have moved
+        continue;
+      }
+      report->ii = times.ii;
+      report->stages = times.Stages();
+      return true;
+    }
+    from = next;
+  }
+  return false;
+}
+
+LoopReport Pipeliner::Run(int loop) {
+  LoopReport report;
+  report.loop = loop;
+  const llo::Loop l = f_.loops[loop];
+  report.trips = l.trips;
+  ReportBlocks(l, &report);
+  if (Obstacle(l) != nullptr) return report;
+  if (!live_known_) {
+    for (isa::RegClass cls : schedule::kClasses) {
+      live_[ClassIndex(cls)] = llo::ComputeLiveness(f_, cls);
+    }
+    live_known_ = true;
+  }
+  schedule::DmaTargets targets = schedule::FindDmaTargets(f_);
+  schedule::BlockContext context;
+  context.function = &f_;
+  context.targets = &targets;
+  for (int c = 0; c < 4; ++c) context.live[c] = &live_[c];
+  schedule::LoopGraph graph;
+  if (!schedule::BuildLoopGraph(context, l.first, chip_, &graph)) {
+    absl::StrAppend(&report.bound, "; not pipelined: transposes among other cross-lane results");
+    return report;
+  }
+  schedule::LoopBound units = schedule::FindResourceBound(f_, l.first, l.last, &graph.dead, chip_);
+  schedule::LoopBound chain = schedule::RecurrenceBound(graph, chip_);
+  report.mii = std::max(units.cycles, chain.cycles);
+  report.bound = units.name;
+  if (chain.cycles > units.cycles) {
+    report.bound = absl::StrCat("recurrence: ", chain.name, "; ", units.name, " ", units.cycles);
+  }
+  if (!Try(graph, &report)) {
+    absl::StrAppend(&report.bound,
+                    "; not pipelined: ", l.trips < 0 ? "trips unknown" : "registers or length");
+  }
+  return report;
+}
+
+}  // namespace
+
+std::vector<LoopReport> PipelineLoops(const FixedScalars& fixed, const Chip& chip,
+                                      llo::Function* function, schedule::FunctionSchedule* schedule,
+                                      Coloring* coloring) {
+  std::vector<LoopReport> reports;
+  Pipeliner pipeliner(fixed, chip, function, schedule, coloring);
+  for (int l = 0; l < static_cast<int>(function->loops.size()); ++l) {
+    if (pipeliner.IsInnermost(l)) reports.push_back(pipeliner.Run(l));
+  }
+  return reports;
+}
+
+}  // namespace tpuc::regalloc

@@ -1,0 +1,45 @@
+// Modulo scheduling: issue times for one trip of a loop such that a new trip can start every `ii`
+// cycles.
+//
+// A push and its pops are placed together, at their latencies (of several kinds of cross-lane
+// result the longest), so results leave their queues in order by construction. Instructions go in
+// by height, the first time that fits the modulo reservation table; if one finds none the interval
+// grows. At the end producers sink towards their readers.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "backend/chip/chip.h"
+#include "backend/schedule/loop_bounds.h"
+#include "backend/schedule/loop_graph.h"
+
+namespace tpuc::schedule {
+
+// A new trip can start no sooner because of the longest chain from a trip to a later one; the name
+// tells the chain ("vld > vadd.f32 > vst, 10 cycles"; empty if nothing needs more than one cycle).
+LoopBound RecurrenceBound(const LoopGraph& graph, const Chip& chip);
+
+struct ModuloTimes {
+  int ii = 0;
+  std::vector<int32_t> time;  // by node, from the trip's start; dead nodes -1
+  std::vector<int8_t> unit;
+  int last = 0;  // greatest time
+  int Stages() const { return last / ii + 1; }
+};
+
+// What is placed first. Program order keeps what belongs together together, and so needs fewer
+// registers; the longest path fits narrow chains better.
+enum class Urgency : uint8_t { kProgramOrder, kLongestPath };
+
+// The smallest interval in [from, to] that works; false if none does.
+bool ModuloSchedule(const LoopGraph& graph, const Chip& chip, Urgency urgency, int from, int to,
+                    ModuloTimes* out);
+
+// Registers of a class that values of the loop hold at once in the steady state.
+int ModuloPressure(const LoopGraph& graph, const ModuloTimes& times, isa::RegClass cls);
+
+// Copies of each register that trips in flight need (modulo variable expansion).
+int CopiesNeeded(const LoopGraph& graph, const ModuloTimes& times);
+
+}  // namespace tpuc::schedule
