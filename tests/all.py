@@ -17,6 +17,7 @@ SCRIPTS = [
     ('oracle, chip numbers', ['tests/oracle/run.py', '--tpuc', '{tpuc}', '--mode', 'chip']),
     ('oracle, bundles', ['tests/oracle/run.py', '--tpuc', '{tpuc}', '--mode', 'interpret']),
     ('road', ['tests/road.py', '--tpuc', '{tpuc}']),
+    ('trace', ['tests/trace.py', '--tpuc', '{tpuc}']),
     ('golden', ['tests/golden.py', '--tpuc', '{tpuc}']),
 ]
 

@@ -74,7 +74,8 @@ struct RunOptions {
   std::string simd;          // "", "avx512", "avx2" or "scalar"; "" is the widest of the host
   bool warm = false;         // copies marked cross_program are done when they start, at no cost
   bool strict = true;        // check reads of memory never written and races with DMA
-  bool trace = false;        // fill RunResult::kernel_spans and dma_spans
+  bool spans = false;        // fill RunResult::kernel_spans and dma_spans
+  bool trace = false;        // and unit_spans and op_spans
 };
 
 // One input in device bytes: tiled as its port's layout says, padding included. May be shorter than
@@ -123,6 +124,19 @@ struct DmaSpan {
   isa::Opcode op{};
 };
 
+// A unit at work; short pauses between are bridged. `lane`: TraceLanes of the chip.
+struct UnitSpan {
+  int lane = 0;
+  int64_t start = 0, end = 0;  // cycles [start, end)
+  int64_t busy = 0;            // cycles of them in which it worked
+};
+// An operation of the source within one kernel call: from its first bundle to its last.
+struct OpSpan {
+  int call = 0;    // of RunResult::kernel_spans
+  int source = 0;  // row of the program's source map
+  int64_t start = 0, end = 0, bundles = 0;
+};
+
 struct RunResult {
   bool ok = false;
   Fault fault;  // if not ok
@@ -134,7 +148,12 @@ struct RunResult {
   std::vector<std::vector<uint8_t>> outputs;  // device bytes of each output port's buffer
   std::vector<KernelSpan> kernel_spans;
   std::vector<DmaSpan> dma_spans;
+  std::vector<UnitSpan> unit_spans;  // by lane, then time
+  std::vector<OpSpan> op_spans;
 };
+
+// Names of the units that a trace shows, in the order of UnitSpan::lane.
+std::vector<std::string> TraceLanes(const Chip& chip);
 
 RunResult Run(const isa::Program& program, const Chip& chip, const std::vector<PortData>& inputs,
               const RunOptions& options);

@@ -11,6 +11,7 @@
 #include "backend/interp/decode.h"
 #include "backend/interp/interp.h"
 #include "backend/interp/machine.h"
+#include "backend/interp/tracer.h"
 
 namespace tpuc::interp {
 
@@ -102,6 +103,7 @@ class Core {
       counters_[i].issued.assign(functions[i].bundles.size(), 0);
     }
     limit_ = m.options->max_cycles > 0 ? m.options->max_cycles : INT64_MAX;
+    if (m.options->trace) tracer_ = std::make_unique<Tracer>(*m.program, *m.chip);
   }
 
   bool RunAll() {
@@ -121,6 +123,7 @@ class Core {
 
   void Report(RunResult* r) const {
     for (size_t i = 0; i + 1 < functions_.size(); ++i) Report(i, &r->kernels[i]);
+    if (tracer_) tracer_->Finish(r);
     Report(functions_.size() - 1, &r->tlp);
   }
 
@@ -137,6 +140,7 @@ class Core {
       m.pc = pc;
       Issue(f, b, counters);
       if (m.failed) return false;
+      if (tracer_) tracer_->Issue(f.kernel, pc, m.now.wall);
       Execute(f, b);
       ++counters.issued[pc];
       if (m.failed) return false;
@@ -327,10 +331,12 @@ class Core {
     Counters& counters = counters_[call.target];
     const Time start = m.now;
     ++counters.calls;
+    if (tracer_) tracer_->Begin();
     bool ok = RunFunction(kernel) && EndOfFunction(kernel);
     counters.cycles.wall += m.now.wall - start.wall;
     counters.cycles.ideal += m.now.ideal - start.ideal;
-    if (m.options->trace) {
+    if (tracer_) tracer_->End(m.result);
+    if (m.options->spans || m.options->trace) {
       m.result->kernel_spans.push_back({kernel.kernel, start.wall + 1, m.now.wall + 1});
     }
     if (!ok) return false;
@@ -421,6 +427,7 @@ class Core {
   const std::vector<DecodedFunction>& functions_;
   std::vector<Counters> counters_;
   int64_t limit_ = 0;
+  std::unique_ptr<Tracer> tracer_;  // null: no trace
 };
 
 bool Reject(Machine* m, std::string message) {
@@ -565,7 +572,8 @@ bool RunOnce(const isa::Program& program, const Chip& chip, const std::vector<Po
   ready = ready && Fits(&m) && SetUpMemory(&m) && WriteConstants(&m) && WriteInputs(&m, inputs) &&
           DecodeProgram(*bodies, &m, &functions);
   if (ready) {
-    m.dma.Init(chip, &m.memory, options.strict, values, result, options.trace);
+    m.dma.Init(chip, &m.memory, options.strict, values, result,
+               options.spans || options.trace);
     Core core(m, functions);
     bool ok = core.RunAll();
     if (m.needs_values) return false;

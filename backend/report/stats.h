@@ -11,6 +11,8 @@
 
 namespace tpuc {
 
+struct Chip;
+
 // Cycles in which nothing issued, by what was waited for.
 struct Stalls {
   int64_t operand = 0, unit = 0, dma = 0, queue = 0;
@@ -63,9 +65,10 @@ std::vector<int64_t> StaticCalls(const isa::Program& program);
 // `run` and `check` may be null. With a run, instructions, slots, calls and HBM bytes are those
 // that the run counted; without, those of the program text.
 std::string StatsJson(const isa::Program& program, const RunStats* run, const CheckResult* check);
-// At most `width` columns: kernels with their operations, cycles and what bounds them, the VMEM
-// map, copies and what they overlap, the check.
+// Kernels with their operations, cycles and what bounds them, the VMEM map, copies and what they
+// overlap, the check; of a run on `chip` (may be null) also BoundsText and AdviceText. All but the
+// bounds within `width` columns.
 std::string StatsText(const isa::Program& program, const RunStats* run, const CheckResult* check,
-                      int width = 100);
+                      const Chip* chip = nullptr, int width = 100);
 
 }  // namespace tpuc

@@ -4,34 +4,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "backend/chip/chip.h"
+#include "backend/report/bounds.h"
+#include "backend/report/columns.h"
 #include "backend/report/stats.h"
 
 namespace tpuc {
 namespace {
 
 constexpr size_t kMostKernels = 14, kMostBuffers = 10, kMostCopies = 6;
-
-// Cut or padded to a column's width.
-std::string Cell(absl::string_view text, size_t width) {
-  if (text.size() > width) return absl::StrCat(text.substr(0, width - 2), "..");
-  return absl::StrCat(text, std::string(width - text.size(), ' '));
-}
-
-std::string Bytes(int64_t bytes) {
-  if (bytes >= 10 << 20) return absl::StrFormat("%.1f MiB", bytes / 1048576.0);
-  if (bytes >= 1 << 10) return absl::StrFormat("%.1f KiB", bytes / 1024.0);
-  return absl::StrCat(bytes, " B");
-}
-
-std::string Count(int64_t n) {
-  std::string digits = absl::StrCat(n), out;
-  for (size_t i = 0; i < digits.size(); ++i) {
-    if (i > 0 && (digits.size() - i) % 3 == 0 && digits[i - 1] != '-') out += ',';
-    out += digits[i];
-  }
-  return out;
-}
 
 // The largest share of the kernel's cycles: a kind of stall, or a slot that is full.
 std::string BoundBy(const KernelRun& r) {
@@ -161,7 +141,7 @@ void AppendCopies(const isa::Program& p, const RunStats* run, size_t width, std:
 }  // namespace
 
 std::string StatsText(const isa::Program& program, const RunStats* run, const CheckResult* check,
-                      int width) {
+                      const Chip* chip, int width) {
   size_t columns = static_cast<size_t>(std::max(width, 90));
   std::string out = absl::StrCat(program.module, " on ", program.chip_name, ", ", program.options);
   if (run) {
@@ -171,6 +151,7 @@ std::string StatsText(const isa::Program& program, const RunStats* run, const Ch
   }
   out += "\n\n";
   AppendKernels(program, run, columns, &out);
+  if (run && chip) out += BoundsText(program, *run, *chip);
   AppendVmem(program, columns, &out);
   AppendCopies(program, run, columns, &out);
   if (check) {
@@ -178,6 +159,7 @@ std::string StatsText(const isa::Program& program, const RunStats* run, const Ch
                     absl::StrFormat(", max abs error %.3g, max rel error %.3g, rms %.3g of scale\n",
                                     check->max_abs, check->max_rel, check->rms));
   }
+  if (run && chip) absl::StrAppend(&out, "\n", AdviceText(program, *run, *chip));
   return out;
 }
 

@@ -41,12 +41,6 @@ void AppendBits(uint64_t bits, int64_t bytes, std::vector<uint8_t>* data) {
 
 bool Reader::ReadLiteral(const Shape& shape, Literal* literal) {
   if (!shape.IsTuple()) return ReadLiteralBody(shape, literal);
-  // Each level of a tuple's literal holds its whole shape: memory grows with the square of the depth.
-  constexpr int kMaxTupleDepth = 1024;
-  if (depth_ >= kMaxTupleDepth) {
-    return Fail(DiagCode::kTooDeep, lexer_.token().loc,
-                absl::StrCat("a tuple constant nested deeper than ", kMaxTupleDepth, " levels"));
-  }
   return Deeper([&] { return ReadLiteralBody(shape, literal); });
 }
 

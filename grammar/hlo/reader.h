@@ -18,8 +18,10 @@
 
 namespace tpuc::hlo {
 
-// Levels of operands, shapes, literals and inline computations within one another.
-inline constexpr int kMaxDepth = 8192;
+// Levels of operands, shapes, literals and inline computations within one another. What is made of
+// them (shapes, literals) is walked by recursion everywhere; a tuple's literal also holds its whole
+// shape at each level, so that its memory grows with the square of the depth.
+inline constexpr int kMaxDepth = 1024;
 
 // The names of one computation while it is read.
 struct Scope {

@@ -5,6 +5,7 @@
 #include "backend/interp/interp.h"
 #include "grammar/hlo/parser.h"
 #include "src/cli/arguments.h"
+#include "src/cli/trace.h"
 #include "src/ir/tiling.h"
 
 namespace tpuc::cli {
@@ -117,13 +118,15 @@ std::optional<Execution> Execute(const isa::Program& program, const std::vector<
   run.max_cycles = options.max_cycles;
   run.simd = options.simd;
   run.warm = options.warm;
-  run.trace = options.spans;
+  run.spans = options.spans;
+  run.trace = options.trace;
   interp::RunResult result = interp::Run(program, *chip, data, run);
   if (!result.ok) {
     interp::AddFault(result.fault, diags);
     return std::nullopt;
   }
   Execution done;
+  done.chip = *chip;
   done.stats.cycles = result.cycles;
   done.stats.time_us = static_cast<double>(result.cycles) / chip->clock_mhz;
   done.stats.hbm_bytes = result.hbm_bytes;
@@ -132,6 +135,7 @@ std::optional<Execution> Execute(const isa::Program& program, const std::vector<
   for (const interp::CopyRun& c : result.copies) {
     done.stats.copies.push_back({c.start, c.done, c.wait_stall});
   }
+  if (options.trace) done.trace = TraceJson(program, *chip, result);
   for (const interp::KernelSpan& s : result.kernel_spans) {
     done.stats.spans.push_back({s.kernel, s.start, s.end});
   }

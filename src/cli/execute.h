@@ -6,15 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "backend/chip/chip.h"
 #include "backend/isa/program.h"
 #include "backend/report/stats.h"
 #include "src/cli/inputs.h"
 #include "src/diag/diag.h"
 #include "src/ir/literal.h"
-
-namespace tpuc {
-struct Chip;
-}
 
 namespace tpuc::cli {
 
@@ -23,6 +20,7 @@ struct ExecuteOptions {
   bool timing_only = false;
   bool warm = false;       // leave the cross-program copy out
   bool spans = false;      // record when kernels ran (RunStats::spans)
+  bool trace = false;      // make Execution::trace
   int64_t max_cycles = 0;  // 0: no limit
   std::optional<uint64_t> permute_parallel;
   std::string simd;  // "": the best; avx512, avx2, scalar
@@ -31,6 +29,8 @@ struct ExecuteOptions {
 struct Execution {
   std::vector<Literal> outputs;  // logical; empty if timing only
   RunStats stats;
+  Chip chip;          // that it ran on
+  std::string trace;  // Chrome's JSON
 };
 
 // The program's inputs as logical shapes. Nothing where a shape is not understood.

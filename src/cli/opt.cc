@@ -48,13 +48,32 @@ class Optimizer {
   // Parses, verifies and rewrites one module; its text is appended to *out.
   bool Run(std::shared_ptr<const Source> source, std::string* out) {
     auto module = ParseHlo(source, diags_);
-    if (!module || !VerifyHlo(*module, diags_)) return false;
-    if ((flags_.all || !flags_.passes.empty()) && !RunPasses(module.get())) return false;
+    if (!module) return false;
+    const bool rewrites = flags_.all || !flags_.passes.empty();
+    if (!rewrites) WarnOfBrokenRules(*module);
+    if (rewrites && (!VerifyHlo(*module, diags_) || !RunPasses(module.get()))) return false;
     *out += PrintHlo(*module);
     return true;
   }
 
  private:
+  // Reading and printing need none of the verifier's rules.
+  void WarnOfBrokenRules(const Module& module) {
+    DiagSink broken;
+    VerifyHlo(module, &broken);
+    for (const Diag& d : broken.diags()) {
+      Diag& warning =
+          diags_->Add(InfoOf(d.code).severity == Severity::kError ? DiagCode::kRuleBroken : d.code,
+                      d.source, d.loc, d.message);
+      if (warning.code == DiagCode::kRuleBroken) {
+        absl::StrAppend(&warning.message, "; passes and runs refuse it [", InfoOf(d.code).code,
+                        "]");
+      }
+      warning.notes = d.notes;
+      warning.hint = d.hint;
+    }
+  }
+
   bool RunPasses(Module* module) {
     const CompileOptions& o = flags_.compile.options;
     PipelineOptions options;

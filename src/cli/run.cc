@@ -15,6 +15,7 @@
 #include "src/cli/inputs.h"
 #include "src/cli/modules.h"
 #include "src/eval/evaluator.h"
+#include "src/io/file.h"
 
 namespace tpuc::cli {
 namespace {
@@ -83,7 +84,8 @@ struct RunFlags {
     if (execute.timing_only && (check || !output.empty())) {
       usage("--timing-only has no values to write or check");
     }
-    if (!trace.empty()) NotBuilt("--trace", diags);
+    if (reference && !trace.empty()) usage("--trace is about bundles, not --reference");
+    if (trace == "-" && (json || output == "-")) usage("two results for standard output");
     std::vector<std::string> read = inputs;
     read.push_back(file);
     CheckOutput(output, read, diags);
@@ -214,8 +216,12 @@ int RunBundles(std::shared_ptr<const Source> source, RunFlags& flags, const Cons
     inputs = std::move(*read);
   }
   flags.execute.spans = !flags.stats.empty() && !flags.json;
+  flags.execute.trace = !flags.trace.empty();
   auto done = Execute(program, inputs, flags.execute, diags);
   if (!done) return console.Finish(*diags);
+  if (flags.execute.trace && !WriteFile(flags.trace, done->trace, diags)) {
+    return console.Finish(*diags);
+  }
   std::optional<CheckResult> check;
   std::string wrong;
   if (flags.check) {
@@ -227,7 +233,7 @@ int RunBundles(std::shared_ptr<const Source> source, RunFlags& flags, const Cons
   if (flags.json) {
     PrintResult(StatsJson(program, &done->stats, check ? &*check : nullptr));
   } else if (!flags.stats.empty()) {
-    PrintResult(StatsText(program, &done->stats, check ? &*check : nullptr));
+    PrintResult(StatsText(program, &done->stats, check ? &*check : nullptr, &done->chip));
   }
   bool quiet = flags.json || !flags.stats.empty() || flags.check || flags.execute.timing_only;
   if (flags.execute.timing_only && !flags.json && flags.stats.empty()) {

@@ -85,6 +85,14 @@ std::string SourceExcerpt(const std::string& text, Loc loc) {
                       "^\n");
 }
 
+// A message may quote a name of megabytes: the middle is left out.
+std::string Cut(const std::string& message) {
+  constexpr size_t kMost = 8000, kEnd = 1000;
+  if (message.size() <= kMost) return message;
+  return absl::StrCat(message.substr(0, kEnd), "... (", message.size() - 2 * kEnd,
+                      " characters left out) ...", message.substr(message.size() - kEnd));
+}
+
 }  // namespace
 
 std::string DiagSink::Render(bool color) const {
@@ -100,13 +108,13 @@ std::string DiagSink::Render(bool color) const {
       return p;
     };
     absl::StrAppend(&out, bold, place(d.loc), ": ", red, SeverityText(info.severity), ":", off, " ",
-                    d.message, " [", info.code, "]\n");
+                    Cut(d.message), " [", info.code, "]\n");
     if (d.source && d.loc.line > 0) out += SourceExcerpt(d.source->text, d.loc);
     for (const DiagNote& n : d.notes) {
-      absl::StrAppend(&out, place(n.loc), ": note: ", n.message, "\n");
+      absl::StrAppend(&out, place(n.loc), ": note: ", Cut(n.message), "\n");
       if (d.source && n.loc.line > 0) out += SourceExcerpt(d.source->text, n.loc);
     }
-    if (!d.hint.empty()) absl::StrAppend(&out, "help: ", d.hint, "\n");
+    if (!d.hint.empty()) absl::StrAppend(&out, "help: ", Cut(d.hint), "\n");
   }
   if (errors_ > kMaxErrors) {
     absl::StrAppend(&out, "tpuc: ", errors_ - kMaxErrors, " more errors not shown\n");
@@ -138,12 +146,12 @@ std::string DiagSink::RenderJson() const {
     const DiagInfo& info = InfoOf(d.code);
     absl::StrAppend(&out, "{\"code\":", JsonString(info.code), ",\"column\":", d.loc.column,
                     ",\"file\":", JsonString(d.source ? d.source->name : ""),
-                    ",\"hint\":", JsonString(d.hint), ",\"line\":", d.loc.line,
-                    ",\"message\":", JsonString(d.message), ",\"notes\":[");
+                    ",\"hint\":", JsonString(Cut(d.hint)), ",\"line\":", d.loc.line,
+                    ",\"message\":", JsonString(Cut(d.message)), ",\"notes\":[");
     for (size_t i = 0; i < d.notes.size(); ++i) {
       absl::StrAppend(&out, i ? "," : "", "{\"column\":", d.notes[i].loc.column,
                       ",\"line\":", d.notes[i].loc.line,
-                      ",\"message\":", JsonString(d.notes[i].message), "}");
+                      ",\"message\":", JsonString(Cut(d.notes[i].message)), "}");
     }
     absl::StrAppend(&out, "],\"severity\":\"", SeverityText(info.severity), "\"}\n");
   }

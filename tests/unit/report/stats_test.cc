@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_split.h"
+#include "backend/report/bounds.h"
 
 namespace tpuc {
 namespace {
@@ -104,6 +105,33 @@ TEST(Stats, TableFitsAScreen) {
   EXPECT_NE(text.find("1,234,567 cycles"), std::string::npos);
   EXPECT_NE(text.find("waits for DMA 70%"), std::string::npos);
   EXPECT_NE(text.find("add multiply"), std::string::npos);
+}
+
+// The v6e: 918e12 bf16 operations a second at 1750 MHz are 524,571 a cycle (chips.md section 2).
+TEST(Bounds, SharesOfThePeak) {
+  Chip chip;
+  chip.clock_mhz = 1750;
+  chip.sublanes = 8, chip.mxus = 2, chip.mxu_size = 256, chip.xlus = 2;
+  chip.valu = 4, chip.eup = 1, chip.load = 3, chip.store = 2;
+  chip.hbm_bytes_per_cycle = 936;
+  chip.intervals[static_cast<int>(IntervalKey::kMatmulF32)] = 4;
+  EXPECT_NEAR(PeakFlopsPerCycle(chip), 524571, 524571 * 1e-3);
+  isa::Program p = Small();
+  p.kernels[0].info.flops = 131072 * 1000;
+  RunStats run;
+  run.cycles = 2000;
+  run.kernels.resize(1);
+  KernelRun& k = run.kernels[0];
+  k.calls = 2, k.cycles = 1750, k.hbm_read_bytes = 936 * 1000;
+  k.slots.mxu = 1750, k.slots.valu = 700;
+  k.stalls = {0, 0, 1400, 0};
+  run.tlp.cycles = 250;
+  std::string line = std::vector<std::string>(absl::StrSplit(BoundsText(p, run, chip), '\n'))[2];
+  std::vector<std::string> cells = absl::StrSplit(line, ' ', absl::SkipEmpty());
+  EXPECT_EQ(cells, (std::vector<std::string>{"add_fusion", "1.00", "262M", "29%", "914.1", "KiB",
+                                             "57%", "280", "50%", "0%", "10%", "0%", "0%", "0%",
+                                             "80%", "0%", "0%", "0%"}));
+  EXPECT_NE(AdviceText(p, run, chip).find("add_fusion waits for copies in 70%"), std::string::npos);
 }
 
 }  // namespace
