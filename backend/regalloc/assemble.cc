@@ -30,7 +30,7 @@ class Assembler {
   Assembler(const llo::Function& function, const Chip& chip, const AssembleOptions& options,
             isa::Function* out, DiagSink* diags)
       : chip_(chip), options_(options), out_(*out), diags_(diags) {
-    f_ = regalloc::Prepare(function, &fixed_);
+    f_ = regalloc::Prepare(function, chip, &fixed_);
     area_ = regalloc::MakeSpillArea(&f_, options.spill_row, options.spill_word);
   }
   bool Run();

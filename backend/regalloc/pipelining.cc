@@ -233,7 +233,7 @@ LoopReport Pipeliner::Run(int loop) {
     return report;
   }
   schedule::LoopBound units = schedule::FindResourceBound(f_, l.first, l.last, &graph.dead, chip_);
-  schedule::LoopBound chain = schedule::RecurrenceBound(graph, chip_);
+  schedule::LoopBound chain = schedule::RecurrenceBound(graph, units.cycles, chip_);
   report.mii = std::max(units.cycles, chain.cycles);
   report.bound = units.name;
   if (chain.cycles > units.cycles) {

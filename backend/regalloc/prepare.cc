@@ -122,11 +122,42 @@ void RemoveDead(llo::Function* f) {
   }
 }
 
+// A bundle holds few literals: what a call names beyond them comes from scalar registers.
+void LoadCallOperands(int most_literals, llo::Function* f) {
+  for (llo::Block& block : f->blocks) {
+    if (block.insts.empty() || block.insts.back().op != Opcode::kCall) continue;
+    Inst call = block.insts.back();
+    block.insts.pop_back();
+    absl::flat_hash_set<int32_t> literals;
+    absl::flat_hash_map<int32_t, Reg> loaded;
+    for (Operand& operand : call.src) {
+      if (!operand.is_imm() || literals.contains(operand.imm)) continue;
+      if (static_cast<int>(literals.size()) < most_literals) {
+        literals.insert(operand.imm);
+        continue;
+      }
+      auto [it, is_new] = loaded.emplace(operand.imm, Reg());
+      if (is_new) {
+        it->second = f->New(RegClass::kScalar);
+        Inst move;
+        move.op = Opcode::kSmov;
+        move.dest = it->second;
+        move.src = {operand};
+        move.source = call.source;
+        block.insts.push_back(std::move(move));
+      }
+      operand = Operand(it->second);
+    }
+    block.insts.push_back(std::move(call));
+  }
+}
+
 }  // namespace
 
-llo::Function Prepare(const llo::Function& function, FixedScalars* fixed) {
+llo::Function Prepare(const llo::Function& function, const Chip& chip, FixedScalars* fixed) {
   llo::Function f = function;
   SplitBlocks(&f);
+  if (chip.immediates > 0) LoadCallOperands(chip.immediates, &f);
   for (RegClass cls :
        {RegClass::kVector, RegClass::kMask, RegClass::kScalar, RegClass::kPredicate}) {
     RenameLocalValues(&f, cls);

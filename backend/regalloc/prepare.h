@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/chip/chip.h"
 #include "backend/llo/llo.h"
 
 namespace tpuc::regalloc {
@@ -16,6 +17,6 @@ namespace tpuc::regalloc {
 // Virtual scalars that must be in a given physical one: arguments.
 using FixedScalars = std::vector<std::pair<int, int>>;  // virtual, physical
 
-llo::Function Prepare(const llo::Function& function, FixedScalars* fixed);
+llo::Function Prepare(const llo::Function& function, const Chip& chip, FixedScalars* fixed);
 
 }  // namespace tpuc::regalloc

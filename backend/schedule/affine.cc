@@ -206,6 +206,9 @@ bool FindConflicts(const std::vector<LoopAccess>& accesses, std::vector<LoopConf
     }
     absl::flat_hash_set<std::pair<int, int>> done;
     for (const auto& [place, there] : PlacesOf(accesses, members)) {
+      bool store =
+          std::any_of(there.begin(), there.end(), [&](int i) { return accesses[i].store; });
+      if (!store) continue;
       if (there.size() * there.size() + conflicts->size() > kMost) return false;
       for (int a : there) {
         for (int b : there) {

@@ -79,6 +79,7 @@ class ListScheduler {
   void CountLive(int node);
   int HeadPop(int queue) const;
   bool AnythingPending() const;
+  int NextEvent() const;
   void Finish();
 
   const Graph& g_;
@@ -378,6 +379,21 @@ bool ListScheduler::AnythingPending() const {
   return false;
 }
 
+// The next cycle in which something may issue that may not now.
+int ListScheduler::NextEvent() const {
+  for (const auto& heap : heaps_) {
+    if (!heap.empty()) return now_ + 1;  // waits for a slot, a unit, a queue or a register
+  }
+  int next = calendar_.empty() ? kNoLimit : calendar_.top().first;
+  for (const QueueState& q : queues_) {
+    if (q.head == q.pushes.size()) continue;
+    int pop = g_.pops[q.pushes[q.head]][q.taken];
+    if (left_[pop] == 0 && InWindow(pop))
+      next = std::min(next, std::max(earliest_[pop], q.next_pop));
+  }
+  return next == kNoLimit ? now_ + 1 : std::max(now_ + 1, next);
+}
+
 void ListScheduler::Finish() {
   int last = -1;
   for (int t : out_.time) last = std::max(last, t);
@@ -450,7 +466,7 @@ bool ListScheduler::Run() {
       AdvanceFrontier();
       continue;
     }
-    ++now_;
+    now_ = any ? now_ + 1 : NextEvent();
   }
   Finish();
   return true;

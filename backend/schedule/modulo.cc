@@ -596,11 +596,12 @@ bool Lifetime(const LoopGraph& g, const ModuloTimes& times, const LoopRegister& 
 
 }  // namespace
 
-LoopBound RecurrenceBound(const LoopGraph& graph, const Chip& chip) {
+LoopBound RecurrenceBound(const LoopGraph& graph, int floor, const Chip& chip) {
   Scheduler scheduler(graph, chip);
   LoopBound bound;
-  if (scheduler.Feasible(1)) return bound;
-  int low = 1, high = 2;  // not feasible, feasible
+  bound.cycles = floor;
+  if (scheduler.Feasible(floor)) return bound;
+  int low = floor, high = 2 * floor;  // not feasible, feasible
   while (high < (1 << 20) && !scheduler.Feasible(high)) {
     low = high;
     high *= 2;
@@ -627,7 +628,9 @@ bool ModuloSchedule(const LoopGraph& graph, const Chip& chip, Urgency urgency, i
                     ModuloTimes* out) {
   Scheduler scheduler(graph, chip);
   for (int ii = std::max(1, from); ii <= to; ii += 1 + ii / 32) {
-    if (scheduler.Feasible(ii) && scheduler.Try(ii, urgency, out)) return true;
+    // Heights are not needed for program order, and chains are kept by placing along them.
+    if (urgency == Urgency::kLongestPath && !scheduler.Feasible(ii)) continue;
+    if (scheduler.Try(ii, urgency, out)) return true;
   }
   return false;
 }

@@ -17,8 +17,9 @@
 namespace tpuc::schedule {
 
 // A new trip can start no sooner because of the longest chain from a trip to a later one; the name
-// tells the chain ("vld > vadd.f32 > vst, 10 cycles"; empty if nothing needs more than one cycle).
-LoopBound RecurrenceBound(const LoopGraph& graph, const Chip& chip);
+// tells the chain ("vld > vadd.f32 > vst, 10 cycles"). If no chain needs more than `floor` cycles:
+// that, and no name.
+LoopBound RecurrenceBound(const LoopGraph& graph, int floor, const Chip& chip);
 
 struct ModuloTimes {
   int ii = 0;

@@ -287,6 +287,30 @@ TEST(Assemble, MemoryFormIsOneOperationABundle) {
   EXPECT_GT(k.bundles.size(), 30u);
 }
 
+// Twelve literals, of which a bundle holds eight: four come from scalar registers.
+TEST(Assemble, CallsWithManyOperands) {
+  for (int opt_level : {0, 2}) {
+    isa::Function k = Assembled(LloFromText(R"(
+  block 0 "entry" trips=1 grid=0
+    inlined_call 11, 22, 33, 44, 55, 66, 77, 88, 99, 110, 121, 132, 132 ->0
+)",
+                                            0),
+                                opt_level);
+    const isa::Inst* call = nullptr;
+    for (const isa::Bundle& bundle : k.bundles) {
+      for (const isa::Inst& inst : bundle.insts) {
+        if (inst.op == isa::Opcode::kCall) call = &inst;
+      }
+    }
+    ASSERT_NE(call, nullptr);
+    ASSERT_EQ(call->src.size(), 13u);
+    int literals = 0;
+    for (const isa::Operand& o : call->src) literals += o.is_imm();
+    EXPECT_EQ(literals, 8);
+    EXPECT_FALSE(call->src[12].is_imm());
+  }
+}
+
 // A value in a vector register does not survive a call; a scalar does.
 TEST(Assemble, VectorsGoToMemoryAcrossCalls) {
   isa::Function k = Assembled(LloFromText(R"(
