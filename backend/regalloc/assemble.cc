@@ -11,6 +11,7 @@
 #include "backend/regalloc/memory_form.h"
 #include "backend/regalloc/pipelining.h"
 #include "backend/regalloc/prepare.h"
+#include "backend/regalloc/reuse.h"
 #include "backend/regalloc/spill.h"
 #include "backend/schedule/function_schedule.h"
 #include "backend/schedule/replay.h"
@@ -254,6 +255,7 @@ bool Assembler::Run() {
       return Fail(DiagCode::kTooFewRegisters, "one instruction has too many operands");
     }
   } else {
+    regalloc::ReuseResults(&f_);
     KeepNothingAcrossCalls();
     if (!ScheduleAndAllocate()) return false;
     reports_ = regalloc::PipelineLoops(fixed_, chip_, &f_, &schedule_, &coloring_);

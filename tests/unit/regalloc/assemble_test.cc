@@ -287,6 +287,42 @@ TEST(Assemble, MemoryFormIsOneOperationABundle) {
   EXPECT_GT(k.bundles.size(), 30u);
 }
 
+// Two tiles divided by one value: one comparison, one reciprocal.
+TEST(Assemble, WhatIsComputedTwiceIsComputedOnce) {
+  isa::Function k = Assembled(LloFromText(R"(
+  block 0 "entry" trips=1 grid=0
+    %v0 = vld [vmem:%s0] buf:0
+    %v1 = vld [vmem:%s0+8] buf:0
+    %v2 = vld [vmem:%s0+16] buf:0
+    %vm0 = vcmp.ge.f32 %v0, 1f
+    %v3 = vsel %vm0, %v1, 0f
+    %t0 = vrcp.f32 %v0
+    %v4 = vpop.eup %t0
+    %v5 = vmul.f32 %v3, %v4
+    %vm1 = vcmp.ge.f32 %v0, 1f
+    %v6 = vsel %vm1, %v2, 0f
+    %t1 = vrcp.f32 %v0
+    %v7 = vpop.eup %t1
+    %v8 = vmul.f32 %v6, %v7
+    vst [vmem:%s0+24], %v5 buf:0
+    vst [vmem:%s0+32], %v8 buf:0
+)",
+                                          1));
+  int compares = 0, reciprocals = 0, pops = 0, products = 0;
+  for (const isa::Bundle& bundle : k.bundles) {
+    for (const isa::Inst& inst : bundle.insts) {
+      compares += inst.op == isa::Opcode::kVcmpGeF32;
+      reciprocals += inst.op == isa::Opcode::kVrcp;
+      pops += inst.op == isa::Opcode::kVpopEup;
+      products += inst.op == isa::Opcode::kVmulF32;
+    }
+  }
+  EXPECT_EQ(compares, 1);
+  EXPECT_EQ(reciprocals, 1);
+  EXPECT_EQ(pops, 1);
+  EXPECT_EQ(products, 2);
+}
+
 // Twelve literals, of which a bundle holds eight: four come from scalar registers.
 TEST(Assemble, CallsWithManyOperands) {
   for (int opt_level : {0, 2}) {
