@@ -431,9 +431,9 @@ void Scheduler::FindLives(const Group& group, std::vector<Life>* lives) const {
   for (auto [member, unused] : group.nodes) {
     for (int index : touched_[member]) {
       const LoopRegister& r = g_.registers[index];
-      // A mask register is as scarce as four vectors.
-      int weight = r.reg.cls == RegClass::kVector ? 1 : r.reg.cls == RegClass::kMask ? 4 : 0;
-      if (r.fixed || weight == 0) continue;
+      if (r.fixed) continue;
+      // A mask or predicate register is as scarce as four of the others.
+      int weight = r.reg.cls == RegClass::kVector || r.reg.cls == RegClass::kScalar ? 1 : 4;
       if (std::find(seen.begin(), seen.end(), index) != seen.end()) continue;
       seen.push_back(index);
       Life life;
