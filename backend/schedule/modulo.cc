@@ -464,7 +464,7 @@ void Scheduler::FindLives(const Group& group, std::vector<Life>* lives) const {
 
 // Moves groups to where registers are held for the least time, as far as their neighbours allow.
 void Scheduler::ShortenLives() {
-  constexpr int kPasses = 4, kLooked = 192;
+  constexpr int kPasses = 4, kLooked = 512;
   std::vector<int> order(groups_.size());
   for (size_t g = 0; g < order.size(); ++g) order[g] = g;
   std::vector<Life> lives;
@@ -495,12 +495,17 @@ void Scheduler::ShortenLives() {
       };
       Reserve(group, false);
       int64_t best = cost(group.time), now = group.time;
+      bool best_is_now = true;
       for (int64_t k = 0; k <= high - low; ++k) {
         int64_t t = late ? high - k : low + k;
-        if (t == now || cost(t) >= best) continue;
+        // Late at no cost is worth it: what it reads may follow.
+        int64_t there = cost(t);
+        bool better = there < best || (late && t > now && best_is_now && there == best);
+        if (t == now || !better) continue;
         int unit = group.xlu ? FreeXlu(group, t) : group.unit;
         if ((group.xlu && unit < 0) || !Fits(group, t)) continue;
-        best = cost(t);
+        best = there;
+        best_is_now = false;
         group.unit = unit;
         group.time = t;
         moved = true;
