@@ -60,13 +60,14 @@ Operand Lowering::Expm1(Operand x) {
   return Vsel(Less(Abs(x), F32(0.5f)), series, direct);
 }
 
-// log(1 + x): the rounding of u = 1 + x is made good by x / (u - 1).
+// log(1 + x): the rounding of u = 1 + x is made good by x / (u - 1), which is 1 for large x.
 Operand Lowering::Log1p(Operand x) {
   Operand u = Add(x, F32(1));
   Operand d = Sub(u, F32(1));
-  Operand r = Mul(Mul(Log(u), x), b_.Eup(Opcode::kVrcp, d));
-  r = Vsel(Equal(u, F32(1)), x, r);
-  return Vsel(Equal(u, F32(kInf)), u, r);
+  Operand l = Log(u);
+  Operand r = Mul(l, Mul(x, b_.Eup(Opcode::kVrcp, d)));
+  r = Vsel(Less(x, F32(1e8f)), r, l);
+  return Vsel(Equal(u, F32(1)), x, r);
 }
 
 Operand Lowering::Sqrt(Operand x) {
@@ -99,77 +100,6 @@ Operand Lowering::Divide(Operand a, Operand b) {
   return Mul(a, b_.Eup(Opcode::kVrcp, b_.AsReg(b)));
 }
 
-// |a|^b = 2^(b log2 |a|). The exponent is formed in two parts, log2 from the mantissa's own
-// logarithm so that its error stays small, and special cases follow IEEE pow.
-Operand Lowering::Power(Operand a, Operand b) {
-  Operand abs = Abs(a);
-  // a = m * 2^e, m in [0.75, 1.5): log2 m is small, e exact.
-  Operand bits = V(Opcode::kVaddS32, abs, Imm(0x00400000));
-  Operand e = V(Opcode::kVsubS32, V(Opcode::kVshrl, bits, Imm(23)), Imm(127));
-  Operand m = V(Opcode::kVsubS32, abs, V(Opcode::kVshll, e, Imm(23)));
-  Operand ef = V(Opcode::kVcvtS32F32, e);
-  Operand lm = b_.Eup(Opcode::kVlog2, m);
-  // b in a high part of 12 bits and the rest: products with e (8 bits) are exact.
-  Operand bh = V(Opcode::kVand, b, Imm(0xfffff000));
-  Operand bl = Sub(b, bh);
-  Operand big = Mul(bh, ef);  // exact
-  Operand whole = V(Opcode::kVroundF32, big);
-  Operand rest = Add(Sub(big, whole), Add(Mul(bl, ef), Mul(b, lm)));
-  // rest may be large where b is: split off its whole part too.
-  Operand whole2 = V(Opcode::kVroundF32, rest);
-  Operand p = b_.Eup(Opcode::kVpow2, Sub(rest, whole2));
-  Operand scale = V(Opcode::kVminF32, V(Opcode::kVmaxF32, Add(whole, whole2), F32(-300)), F32(300));
-  Operand half = V(Opcode::kVfloorF32, Mul(scale, F32(0.5f)));
-  Operand r = Mul(Mul(p, b_.Eup(Opcode::kVpow2, half)), b_.Eup(Opcode::kVpow2, Sub(scale, half)));
-  // |a| 0 or inf, b inf: through the plain form; a = 1 or b = 0: 1.
-  Operand plain = b_.Eup(Opcode::kVpow2, Mul(b, b_.Eup(Opcode::kVlog2, abs)));
-  Operand odd_case =
-      b_.Op(Opcode::kVmor, {Equal(Abs(b), F32(kInf)),
-                            b_.Op(Opcode::kVmor, {Equal(abs, F32(0)), Equal(abs, F32(kInf))})});
-  r = Vsel(odd_case, plain, r);
-  // A negative base: NaN unless b is whole, minus where b is odd.
-  Operand is_whole = Equal(V(Opcode::kVfloorF32, b), b);
-  Operand h = Mul(b, F32(0.5f));
-  Operand odd =
-      b_.Op(Opcode::kVmand, {is_whole, b_.Op(Opcode::kVcmpNeF32, {V(Opcode::kVfloorF32, h), h})});
-  Operand negative = b_.Op(Opcode::kVcmpLtS32, {a, Imm(0)});
-  r = Vsel(b_.Op(Opcode::kVmand, {negative, odd}), V(Opcode::kVxor, r, Imm(0x80000000)), r);
-  Operand bad = b_.Op(Opcode::kVmand, {Less(a, F32(0)), b_.Op(Opcode::kVmneg, {is_whole})});
-  bad = b_.Op(Opcode::kVmand, {bad, Less(abs, F32(kInf))});
-  r = Vsel(bad, F32(kNan), r);
-  Operand nan = b_.Op(Opcode::kVmor, {IsNan(a), IsNan(b)});
-  r = Vsel(nan, F32(kNan), r);
-  // (-1)^(+-inf) = 1.
-  Operand unit_inf = b_.Op(Opcode::kVmand, {Equal(abs, F32(1)), Equal(Abs(b), F32(kInf))});
-  Operand one =
-      b_.Op(Opcode::kVmor, {b_.Op(Opcode::kVmor, {Equal(a, F32(1)), Equal(b, F32(0))}), unit_inf});
-  return Vsel(one, F32(1), r);
-}
-
-// which: 0 sine, 1 cosine, 2 tangent. Reduced by multiples of pi/2 in four parts (Cody and Waite);
-// good to |x| of some 1e5.
-Operand Lowering::SinCos(Operand x, int which) {
-  Operand q = V(Opcode::kVroundF32, Mul(x, F32(0.636619772367581343f)));
-  Operand r = Sub(x, Mul(q, F32(1.5703125f)));
-  r = Sub(r, Mul(q, F32(4.837512969970703125e-4f)));
-  r = Sub(r, Mul(q, F32(7.54953362047672271728515625e-8f)));
-  r = Sub(r, Mul(q, F32(2.5633441517e-12f)));
-  Operand r2 = Mul(r, r);
-  Operand s = Mul(r, Poly(r2, {1.0 / 362880, -1.0 / 5040, 1.0 / 120, -1.0 / 6, 1.0}));
-  Operand c = Poly(r2, {-1.0 / 3628800, 1.0 / 40320, -1.0 / 720, 1.0 / 24, -0.5, 1.0});
-  Operand qi = V(Opcode::kVcvtF32S32, q);
-  Operand odd = b_.Op(Opcode::kVcmpNeS32, {V(Opcode::kVand, qi, Imm(1)), Imm(0)});
-  if (which == 2) {
-    Operand t = Mul(s, b_.Eup(Opcode::kVrcp, c));
-    Operand ct = V(Opcode::kVxor, Mul(c, b_.Eup(Opcode::kVrcp, s)), Imm(0x80000000));
-    return Vsel(odd, ct, t);
-  }
-  Operand v = which == 0 ? Vsel(odd, c, s) : Vsel(odd, s, c);
-  Operand turn = which == 0 ? qi : V(Opcode::kVaddS32, qi, Imm(1));
-  Operand sign = V(Opcode::kVshll, V(Opcode::kVand, turn, Imm(2)), Imm(30));
-  return V(Opcode::kVxor, v, sign);
-}
-
 // erf by its Taylor series for |x| < 1/2 and, beyond, 1 - exp(-x^2) times a rational function of
 // t = 1/(1 + x/2) (the Chebyshev fit of Numerical Recipes' erfcc form, relative error 1.2e-7).
 Operand Lowering::Erfc(Operand x, bool complement) {
@@ -192,34 +122,12 @@ Operand Lowering::Erfc(Operand x, bool complement) {
   return Vsel(near, series, far);
 }
 
-// a - trunc(a / b) b by repeated exact steps: each takes off a multiple of b whose product is
-// exact.
-Operand Lowering::Remainder(Operand a, Operand b) {
-  Operand x = Abs(a), y = Abs(b);
-  Operand inv = b_.Eup(Opcode::kVrcp, y);
-  Operand yh = V(Opcode::kVand, y, Imm(0xfffff000));
-  Operand yl = Sub(y, yh);
-  Operand r = x;
-  for (int i = 0; i < 4; ++i) {
-    // A quotient of 12 bits, never too large by more than one unit of its last place.
-    Operand q = V(Opcode::kVand, Mul(r, inv), Imm(0xfffff000));
-    q = V(Opcode::kVfloorF32, q);
-    r = Sub(Sub(r, Mul(q, yh)), Mul(q, yl));
-  }
-  r = Vsel(Less(r, F32(0)), Add(r, y), r);
-  r = Vsel(b_.Op(Opcode::kVcmpGeF32, {r, y}), Sub(r, y), r);
-  r = Vsel(Less(x, y), x, r);
-  Operand bad = b_.Op(Opcode::kVmor, {Equal(x, F32(kInf)), Equal(y, F32(0))});
-  bad = b_.Op(Opcode::kVmor, {bad, b_.Op(Opcode::kVmor, {IsNan(a), IsNan(b)})});
-  return Vsel(bad, F32(kNan), CopySign(Abs(r), a));
-}
-
 // atan of z in [0, 1] by half the angle's tangent and a series; then the octant.
 Operand Lowering::Atan2(Operand y, Operand x) {
   Operand ax = Abs(x), ay = Abs(y);
   Operand swap = Less(ax, ay);
   Operand num = V(Opcode::kVminF32, ax, ay), den = V(Opcode::kVmaxF32, ax, ay);
-  Operand z = Mul(num, b_.Eup(Opcode::kVrcp, den));
+  Operand z = Divide(num, den);
   Operand both_inf = Equal(num, F32(kInf));
   z = Vsel(both_inf, F32(1), z);
   z = Vsel(Equal(den, F32(0)), F32(0), z);
@@ -227,7 +135,7 @@ Operand Lowering::Atan2(Operand y, Operand x) {
   Operand h = Mul(z, b_.Eup(Opcode::kVrcp, Add(F32(1), Sqrt(Add(Mul(z, z), F32(1))))));
   Operand h2 = Mul(h, h);
   Operand p = Poly(h2, {-1.0 / 15, 1.0 / 13, -1.0 / 11, 1.0 / 9, -1.0 / 7, 0.2, -1.0 / 3, 1.0});
-  Operand r = Mul(Mul(h, F32(2)), p);
+  Operand r = Vsel(Less(z, F32(1e-4f)), z, Mul(Mul(h, F32(2)), p));
   r = Vsel(swap, Sub(F32(1.57079632679489662f), r), r);
   r = Vsel(b_.Op(Opcode::kVcmpLtS32, {x, Imm(0)}), Sub(F32(3.14159265358979324f), r), r);
   r = CopySign(r, y);
@@ -298,7 +206,7 @@ Operand Lowering::Math(Op op, Operand a, NodeId id) {
     case Op::kAtanh: {
       Operand x = Abs(a);
       Operand r = Mul(F32(0.5f), Log1p(Mul(Add(x, x), b_.Eup(Opcode::kVrcp, Sub(F32(1), x)))));
-      return CopySign(r, a);
+      return Vsel(Less(F32(1), x), F32(kNan), CopySign(r, a));
     }
     case Op::kAsinh: {
       // log1p(x + x^2 / (1 + sqrt(x^2 + 1))); for large x log 2x.
@@ -312,6 +220,7 @@ Operand Lowering::Math(Op op, Operand a, NodeId id) {
     case Op::kAcosh: {
       Operand t = Sub(a, F32(1));
       Operand r = Log1p(Add(t, Sqrt(Mul(t, Add(t, F32(2))))));
+      r = Vsel(Less(a, F32(1)), F32(kNan), r);
       return Vsel(Less(a, F32(1e9f)), r, Add(Log(a), F32(kLn2)));
     }
     case Op::kAsin: {  // atan2(x, sqrt((1 - x)(1 + x)))

@@ -228,6 +228,7 @@ class Lowering {
   Operand Sqrt(Operand x);
   Operand Divide(Operand a, Operand b);
   Operand Power(Operand a, Operand b);
+  std::pair<Operand, Operand> QuarterTurns(Operand x);
   Operand SinCos(Operand x, int which);
   Operand Erfc(Operand x, bool complement);
   Operand Atan2(Operand y, Operand x);
