@@ -16,6 +16,7 @@ SCRIPTS = [
     ('oracle, reference', ['tests/oracle/run.py', '--tpuc', '{tpuc}', '--mode', 'reference']),
     ('oracle, chip numbers', ['tests/oracle/run.py', '--tpuc', '{tpuc}', '--mode', 'chip']),
     ('oracle, bundles', ['tests/oracle/run.py', '--tpuc', '{tpuc}', '--mode', 'interpret']),
+    ('random programs', ['tests/random_programs.py', '--tpuc', '{tpuc}']),
     ('road', ['tests/road.py', '--tpuc', '{tpuc}']),
     ('trace', ['tests/trace.py', '--tpuc', '{tpuc}']),
     ('golden', ['tests/golden.py', '--tpuc', '{tpuc}']),

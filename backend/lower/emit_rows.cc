@@ -97,12 +97,12 @@ bool Lowering::ReshapeInPlace(NodeId id) {
   const Dims& to = dims(id);
   const Dims& from = dims(x);
   int a = static_cast<int>(from.size()), b = static_cast<int>(to.size());
-  VLayout have = OperandLayout(x), layout = info[id].natural;
+  VLayout have = RowsLayout(x), layout = info[id].natural;
   if (a < 2 || b < 2 || have != DefaultVLayout(a) || layout != DefaultVLayout(b)) return false;
   if (from[a - 1] != to[b - 1]) return false;
   if (from[a - 2] % kSublanes != 0 || to[b - 2] % kSublanes != 0) return false;
   if (info[id].mat) return false;
-  const MemView* source = RowsOf(x);
+  const MemView* source = RowsOf(x, have);
   if (source == nullptr) return false;
   if (source->form.rows != TemporaryForm(from, have).rows) return false;
   Type t = source->form.type;
@@ -141,10 +141,10 @@ int64_t Lowering::MovedRuns(NodeId id) const {
   return single ? runs * std::min(kLanes, n.shape.dims[lane]) : runs;
 }
 
-// The layout in which a value's rows are read: its own, unless it has one element a row.
+// The layout in which a reshape reads its operand's rows: row-major, so that runs are long.
 VLayout Lowering::RowsLayout(NodeId id) const {
   VLayout own = OperandLayout(id);
-  if (own.lane < 0 || dims(id)[own.lane] != 1 || own.dense()) return own;
+  if (dims(id).size() < 2) return own;
   VLayout l;
   for (int d = static_cast<int>(dims(id).size()) - 1; d >= 0; --d) {
     if (dims(id)[d] == 1) continue;
@@ -159,12 +159,12 @@ VLayout Lowering::RowsLayout(NodeId id) const {
 }
 
 // The value's rows in memory: a load's own, or a temporary.
-const MemView* Lowering::RowsOf(NodeId id) {
-  if (WholeLoad(id) && RowsLayout(id) == info[id].natural) {
+const MemView* Lowering::RowsOf(NodeId id, VLayout layout) {
+  if (WholeLoad(id) && layout == info[id].natural) {
     WaitFor(node(id).ref);
     return &refs[node(id).ref].view;
   }
-  return StoredAs(id, RowsLayout(id));
+  return StoredAs(id, layout);
 }
 
 // A load of 32-bit elements from the start of an array that nothing writes.
@@ -302,7 +302,9 @@ void Lowering::MoveRows(NodeId id) {
   size_t sources = n.op == Op::kConcatenate ? n.operands.size() : 1;
   std::vector<MemForm> forms;
   for (size_t i = 0; i < sources; ++i) {
-    const MemView* source = RowsOf(n.operands[i]);
+    NodeId x = n.operands[i];
+    bool any = n.op == Op::kReshape || n.op == Op::kBitcast;  // else both have the same layout
+    const MemView* source = RowsOf(x, any ? RowsLayout(x) : OperandLayout(x));
     if (source == nullptr) {
       Fail(id, "moved through memory inside a loop");
       return;

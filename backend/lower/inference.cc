@@ -137,6 +137,7 @@ void Lowering::InferNode(NodeId id) {
       // A dropped dimension of size 1 along an axis leaves that axis with one valid element, which
       // a register does not say: such a value goes through memory.
       i.natural = {dim(from.sub, result_of), dim(from.lane, result_of)};
+      if (from.dense() && rank != 1) i.natural.sub = -1;
       return;
     }
     case Op::kTranspose: {

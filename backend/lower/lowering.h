@@ -34,9 +34,9 @@ using kernel::NodeId;
 // An array in VMEM: where, and how.
 struct MemView {
   MemForm form;
-  Operand base;        // scalar row, or immediate 0
-  int64_t offset = 0;  // rows added to it
-  int buffer = -1;     // for MemRef
+  Operand base;          // scalar row, or immediate 0
+  int64_t offset = 0;    // rows added to it
+  int buffer = -1;       // for MemRef
   bool local = false;    // the base was computed where it is used: not to be hoisted
   bool one_row = false;  // single rows of tiles that others share
 };
@@ -292,7 +292,7 @@ class Lowering {
   int SourceIndex(NodeId id, absl::Span<const int64_t> at, std::vector<int64_t>* from);
   int64_t MovedRuns(NodeId id) const;
   VLayout RowsLayout(NodeId id) const;
-  const MemView* RowsOf(NodeId id);
+  const MemView* RowsOf(NodeId id, VLayout layout);
   bool WholeLoad(NodeId id) const;
   MovePlan PlanMove(NodeId id, const MemForm& to, absl::Span<const MemForm> from);
   struct MoveState;

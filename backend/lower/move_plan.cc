@@ -67,13 +67,14 @@ Repeat Try(const MovePlan& plan, int64_t begin, int64_t end, int64_t period) {
 }  // namespace
 
 Repeat FindRepeat(const MovePlan& plan, int64_t begin, int64_t end) {
-  constexpr int64_t kShort = 1024;  // periods up to this are all tried, longer ones that divide
+  constexpr int64_t kShort = 1024;    // periods up to this are all tried, longer ones that divide
+  constexpr int64_t kWorthTwice = 8;  // shorter ones must repeat more often
   int64_t length = end - begin;
   Repeat best;
   best.period = length;
   auto consider = [&](int64_t period) {
     Repeat r = Try(plan, begin, end, period);
-    if (r.times < 2) return false;
+    if (r.times < 2 || (r.times == 2 && period < kWorthTwice)) return false;
     if (best.times < 2 || r.times * r.period > best.times * best.period) best = r;
     return r.times * r.period == length;
   };

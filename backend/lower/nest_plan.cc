@@ -141,8 +141,9 @@ void Lowering::Expand(NodeId id, VLayout want, std::vector<NestItem>* items) {
       n.kind == Node::Kind::kHlo && NeedsMemory(id) && n.op != Op::kDot && n.op != Op::kReduce;
   if ((again || rows) && !n.operands.empty()) {
     NodeId x = n.operands[0];
+    bool reshape = n.op == Op::kReshape || n.op == Op::kBitcast;
     bool direct = (again && node(x).kind == Node::Kind::kLoad) ||
-                  (rows && (WholeLoad(x) || RowsLayout(x) != OperandLayout(x)));
+                  (rows && (WholeLoad(x) || (reshape && RowsLayout(x) != OperandLayout(x))));
     if (!direct && !info[x].ready && !info[x].flexible && !info[x].scalar) {
       bool have = false;
       for (const NestItem& i2 : *items) have |= i2.kind == NestItem::Kind::kValue && i2.node == x;

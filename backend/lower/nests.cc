@@ -136,7 +136,10 @@ void Lowering::LowerNests(const kernel::Region& region) {
           if (items[m].kind == NestItem::Kind::kValue || items[m].kind == NestItem::Kind::kCopy) {
             one[items[m].node] = 1;
           }
-          if (items[m].node != ValueOf(c) && ReachesMember(ValueOf(c), one)) ok = false;
+          // A kept value of its own may as well be computed here.
+          bool own = items[m].node == ValueOf(c) && items[m].kind == NestItem::Kind::kValue &&
+                     !NeedsMemory(items[m].node);
+          if (!own && ReachesMember(ValueOf(c), one)) ok = false;
         }
         for (const NestItem& m : nest)
           ok = ok && !(m.kind == NestItem::Kind::kStore && Conflicts(m, c));

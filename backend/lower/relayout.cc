@@ -254,10 +254,15 @@ Operand Lowering::TransposeTile(NodeId id, VLayout have, VLayout want, const Coo
   int64_t groups = kGroups;
   if (at[a].is_const())
     groups = std::min(kGroups, CeilDiv(dims(id)[a], kSublanes) - at[a].c * kGroups);
-  Reg token;
+  std::vector<Reg> pushed;  // all first: nothing else of the unit may come between the pushes
   for (int64_t g = 0; g < groups; ++g) {
     source[a] = at[a] * kGroups + g;
-    Reg v = b_.AsReg(ToVector(Get(id, have, source)));
+    pushed.push_back(b_.AsReg(ToVector(Get(id, have, source))));
+  }
+  if (failed_) return Imm(0);
+  Reg token;
+  for (int64_t g = 0; g < groups; ++g) {
+    Reg v = pushed[g];
     if (groups == 1) {
       token = b_.Op(Opcode::kVxposeStartEnd, {v});
     } else if (g == 0) {

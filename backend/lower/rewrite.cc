@@ -343,7 +343,7 @@ class Rewriter {
   void Extreme(NodeId id) {
     const Node& n = k_.nodes[id];
     if ((n.reducer != Op::kMaximum && n.reducer != Op::kMinimum) || n.shape.type != Type::kF32 ||
-        n.shape.rank() != 1 || n.operands.size() != 2 || n.shape.dims[0] > kFewRows) {
+        n.shape.rank() != 1 || n.operands.size() > 2 || n.shape.dims[0] > kFewRows) {
       return;
     }
     const Node& scaled = k_.nodes[n.operands[0]];
@@ -360,11 +360,13 @@ class Rewriter {
     }
     NodeId r = factor.operands[0];
     if (k_.nodes[r].kind != Node::Kind::kLoad) return;  // already in rows, or soon
-    const Node& init = k_.nodes[n.operands[1]];
-    float start = n.reducer == Op::kMaximum ? -INFINITY : INFINITY;
-    if (init.kind != Node::Kind::kHlo || init.op != Op::kConstant ||
-        init.literal->data<float>()[0] != start) {
-      return;
+    if (n.operands.size() == 2) {  // a start other than the identity stays outside
+      const Node& init = k_.nodes[n.operands[1]];
+      float start = n.reducer == Op::kMaximum ? -INFINITY : INFINITY;
+      if (init.kind != Node::Kind::kHlo || init.op != Op::kConstant ||
+          init.literal->data<float>()[0] != start) {
+        return;
+      }
     }
     bool divide = scaled.op == Op::kDivide;
     Op reducer = n.reducer;
@@ -373,14 +375,9 @@ class Rewriter {
     NodeId absolute = Same(Op::kAbs, {x});
     NodeId high = Reduce(Op::kMaximum, x, over, d), low = Reduce(Op::kMinimum, x, over, d);
     NodeId least = Reduce(Op::kMinimum, absolute, over, d);
-    NodeId q = r;
-    if (divide) {
-      NodeId one =
-          Add(Op::kBroadcast, Type::kF32, d, {Constant(1)}, {{AttrId::kDimensions, Ints{}}});
-      q = Same(Op::kDivide, {one, r});
-    }
-    NodeId a = Same(Op::kMultiply, {high, q}), b = Same(Op::kMultiply, {low, q});
-    NodeId c = Same(Op::kMultiply, {least, Same(Op::kAbs, {q})});
+    Op op = divide ? Op::kDivide : Op::kMultiply;
+    NodeId a = Same(op, {high, r}), b = Same(op, {low, r});
+    NodeId c = Same(Op::kAbs, {Same(op, {least, r})});
     if (reducer == Op::kMaximum) c = Same(Op::kNegate, {c});
     NodeId ends = Same(reducer, {a, b});
     Become(id, reducer, {ends, c});

@@ -332,8 +332,7 @@ TEST(Dot, Precision) {
     KernelBuilder b;
     int x = b.In({16, 64}), w = b.In({64, 32}), o = b.Out({16, 32});
     NodeId d = b.Dot(b.Load(x), b.Load(w), {1}, {0});
-    b.k.nodes[d].attrs.push_back(
-        {AttrId::kOperandPrecision, std::vector<std::string>{word, word}});
+    b.k.nodes[d].attrs.push_back({AttrId::kOperandPrecision, std::vector<std::string>{word, word}});
     b.Store(o, d);
     Expect(b, absl::StrCat("precision ", word), std::string(word) == "high" ? 4e-5 : 2e-6);
   }

@@ -58,7 +58,7 @@ TEST(MiniAttention, Max) {
   KernelBuilder b;
   int h = b.In({16, 64}, 1), rms = b.In({16}, 1), m = b.Out({16}, 1);
   b.Store(m, b.Reduce(Op::kMaximum, Normal(b, h, rms), {1}));
-  Check(b, {359});
+  Check(b, {180});  // the maximum does not wait for the divisors
 }
 
 TEST(MiniAttention, SumOfExp) {

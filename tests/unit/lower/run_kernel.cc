@@ -351,6 +351,16 @@ double At(const Literal& l, int64_t i) {
       return l.data<uint16_t>()[i];
     case Type::kS8:
       return l.data<int8_t>()[i];
+    case Type::kF16:
+      return num::WidenFloat(num::kF16Format, l.data<uint16_t>()[i]);
+    case Type::kF8E5M2:
+      return num::WidenFloat(num::kF8E5M2Format, l.bytes()[i]);
+    case Type::kF8E4M3:
+      return num::WidenFloat(num::kF8E4M3Format, l.bytes()[i]);
+    case Type::kF8E3M4:
+      return num::WidenFloat(num::kF8E3M4Format, l.bytes()[i]);
+    case Type::kF8E4M3FN:
+      return num::WidenFloat(num::kF8E4M3FNFormat, l.bytes()[i]);
     default:
       return l.data<uint8_t>()[i];
   }
