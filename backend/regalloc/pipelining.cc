@@ -228,7 +228,7 @@ LoopReport Pipeliner::Run(int loop) {
   context.targets = &targets;
   for (int c = 0; c < 4; ++c) context.live[c] = &live_[c];
   schedule::LoopGraph graph;
-  if (!schedule::BuildLoopGraph(context, l.first, chip_, &graph)) {
+  if (!schedule::BuildLoopGraph(context, l.first, l.trips, chip_, &graph)) {
     absl::StrAppend(&report.bound, "; not pipelined: transposes among other cross-lane results");
     return report;
   }

@@ -174,10 +174,60 @@ Places PlacesOf(const std::vector<LoopAccess>& accesses, const std::vector<int>&
   return places;
 }
 
+constexpr size_t kMostConflicts = 1 << 19;
+
+// Of accesses that move alike. A row of one is met by those that `distance` trips later are there.
+bool ConflictsInBuffer(const std::vector<LoopAccess>& accesses, const std::vector<int>& members,
+                       int64_t trips, std::vector<LoopConflict>* conflicts) {
+  constexpr int64_t kFew = 64;
+  absl::flat_hash_set<std::pair<int, int>> done;
+  auto add = [&](int a, int b) {
+    if (!accesses[a].store && !accesses[b].store) return;
+    if (!done.insert({a, b}).second) return;
+    int distance = ConflictDistance(accesses[a], accesses[b]);
+    if (distance > 0) conflicts->push_back({a, b, distance});
+  };
+  int64_t step = accesses[members[0]].step, low = 0, high = 0;
+  absl::flat_hash_map<int64_t, std::vector<int>> rows;
+  for (int i : members) {
+    for (int64_t offset : accesses[i].rows) {
+      int64_t row = offset + accesses[i].base.constant;
+      low = rows.empty() ? row : std::min(low, row);
+      high = rows.empty() ? row : std::max(high, row);
+      std::vector<int>& there = rows[row];
+      if (there.empty() || there.back() != i) there.push_back(i);
+    }
+  }
+  int64_t most = step == 0 ? 0 : std::min(trips - 1, (high - low) / std::abs(step));
+  if (trips > 1 && step != 0 && most <= kFew) {
+    for (int a : members) {
+      for (int64_t offset : accesses[a].rows) {
+        int64_t row = offset + accesses[a].base.constant;
+        for (int64_t d = 1; d <= most; ++d) {
+          auto it = rows.find(row - d * step);
+          if (it == rows.end()) continue;
+          for (int b : it->second) add(a, b);
+        }
+      }
+      if (conflicts->size() > kMostConflicts) return false;
+    }
+    return true;
+  }
+  for (const auto& [place, there] : PlacesOf(accesses, members)) {
+    bool store = std::any_of(there.begin(), there.end(), [&](int i) { return accesses[i].store; });
+    if (!store) continue;
+    if (there.size() * there.size() + conflicts->size() > kMostConflicts) return false;
+    for (int a : there) {
+      for (int b : there) add(a, b);
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
-bool FindConflicts(const std::vector<LoopAccess>& accesses, std::vector<LoopConflict>* conflicts) {
-  constexpr size_t kMost = 1 << 19;
+bool FindConflicts(const std::vector<LoopAccess>& accesses, int64_t trips,
+                   std::vector<LoopConflict>* conflicts) {
   absl::btree_map<std::pair<bool, int>, std::vector<int>> by_buffer;
   bool unknown[2] = {false, false};
   for (const LoopAccess& a : accesses) unknown[a.smem] |= a.buffer < 0;
@@ -198,24 +248,14 @@ bool FindConflicts(const std::vector<LoopAccess>& accesses, std::vector<LoopConf
     }
     if (!stores) continue;
     if (!comparable) {
-      if (members.size() * members.size() > kMost) return false;
+      if (members.size() * members.size() > kMostConflicts) return false;
       for (int a : members) {
         for (int b : members) add(a, b);
       }
       continue;
     }
-    absl::flat_hash_set<std::pair<int, int>> done;
-    for (const auto& [place, there] : PlacesOf(accesses, members)) {
-      bool store =
-          std::any_of(there.begin(), there.end(), [&](int i) { return accesses[i].store; });
-      if (!store) continue;
-      if (there.size() * there.size() + conflicts->size() > kMost) return false;
-      for (int a : there) {
-        for (int b : there) {
-          if (done.insert({a, b}).second) add(a, b);
-        }
-      }
-    }
+    if (!ConflictsInBuffer(accesses, members, trips, conflicts)) return false;
+    if (conflicts->size() > kMostConflicts) return false;
   }
   std::sort(conflicts->begin(), conflicts->end(), [](const LoopConflict& a, const LoopConflict& b) {
     return std::tie(a.earlier, a.later) < std::tie(b.earlier, b.later);

@@ -39,7 +39,8 @@ struct LoopConflict {
 };
 
 // All pairs with a conflict, at least one of them a store; of one access with itself too. False:
-// too many to tell.
-bool FindConflicts(const std::vector<LoopAccess>& accesses, std::vector<LoopConflict>* conflicts);
+// too many to tell. Conflicts over more trips than there are may be left out.
+bool FindConflicts(const std::vector<LoopAccess>& accesses, int64_t trips,
+                   std::vector<LoopConflict>* conflicts);
 
 }  // namespace tpuc::schedule

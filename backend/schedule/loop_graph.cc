@@ -19,10 +19,12 @@ using isa::RegClass;
 
 class LoopBuilder {
  public:
-  LoopBuilder(const BlockContext& context, int block, const Chip& chip, LoopGraph* out)
+  LoopBuilder(const BlockContext& context, int block, int64_t trips, const Chip& chip,
+              LoopGraph* out)
       : context_(context),
         block_(context.function->blocks[block]),
         block_id_(block),
+        trips_(trips),
         chip_(chip),
         g_(*out) {}
   bool Run();
@@ -43,6 +45,7 @@ class LoopBuilder {
   const BlockContext& context_;
   const llo::Block& block_;
   int block_id_;
+  int64_t trips_;
   const Chip& chip_;
   LoopGraph& g_;
 };
@@ -164,7 +167,7 @@ bool LoopBuilder::MemoryEdges() {
                                 [&](const LoopAccess& a) { return g_.dead[a.node] != 0; }),
                  accesses.end());
   std::vector<LoopConflict> conflicts;
-  if (!FindConflicts(accesses, &conflicts)) return false;
+  if (!FindConflicts(accesses, trips_, &conflicts)) return false;
   for (const LoopConflict& c : conflicts) {
     const LoopAccess &a = accesses[c.earlier], &b = accesses[c.later];
     int latency = !a.store            ? 0
@@ -252,8 +255,9 @@ bool LoopBuilder::Run() {
 
 }  // namespace
 
-bool BuildLoopGraph(const BlockContext& context, int block, const Chip& chip, LoopGraph* out) {
-  return LoopBuilder(context, block, chip, out).Run();
+bool BuildLoopGraph(const BlockContext& context, int block, int64_t trips, const Chip& chip,
+                    LoopGraph* out) {
+  return LoopBuilder(context, block, trips, chip, out).Run();
 }
 
 }  // namespace tpuc::schedule

@@ -41,8 +41,9 @@ struct LoopGraph {
   std::vector<LoopRegister> registers;        // written in the loop
 };
 
-// Null-like (`ok` false) if the loop holds what cannot be pipelined: DMA, waits, traps, calls, or
-// several kinds of cross-lane results that one queue could not keep in order.
-bool BuildLoopGraph(const BlockContext& context, int block, const Chip& chip, LoopGraph* out);
+// False if the loop holds what cannot be pipelined: DMA, waits, traps, calls, or
+// several kinds of cross-lane results that one queue could not keep in order. `trips`: -1 unknown.
+bool BuildLoopGraph(const BlockContext& context, int block, int64_t trips, const Chip& chip,
+                    LoopGraph* out);
 
 }  // namespace tpuc::schedule

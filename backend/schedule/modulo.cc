@@ -372,7 +372,8 @@ void Scheduler::Force(int g) {
   Group& group = groups_[g];
   int64_t low = EarliestOf(g), best = low;
   int best_cost = 1 << 30;
-  for (int64_t t = low; t < low + ii_; ++t) {
+  constexpr int kLooked = 96;
+  for (int64_t t = low; t < low + std::min(ii_, kLooked); ++t) {
     int cost = CostOfForcing(g, t) + (t == forced_[g] ? 4 : 0);
     if (cost >= best_cost) continue;
     best_cost = cost;
