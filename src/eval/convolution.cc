@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "absl/strings/str_cat.h"
 #include "src/eval/attrs.h"
 #include "src/eval/contract.h"
+#include "src/eval/operation.h"
 #include "src/eval/strided.h"
 
 namespace tpuc {
@@ -66,6 +68,17 @@ Literal Padded(const Literal& lhs, const Window& window, const Ints& spatial) {
   return padded;
 }
 
+int64_t PaddedBytes(const Literal& lhs, const Window& window, const Ints& spatial) {
+  Shape shape = lhs.shape();
+  for (size_t i = 0; i < spatial.size(); ++i) {
+    const WindowDim& w = window.dims[i];
+    const int64_t size = shape.dims[spatial[i]];
+    const int64_t dilated = size == 0 ? 0 : (size - 1) * w.base_dilation + 1;
+    shape.dims[spatial[i]] = std::max<int64_t>(0, dilated + w.pad_low + w.pad_high);
+  }
+  return shape.LiteralBytes();
+}
+
 // sum over dimensions of index[d] * strides[d], for all indices below dims, row major.
 std::vector<int64_t> Table(const Dims& dims, const Dims& strides) {
   std::vector<int64_t> table{0};
@@ -101,6 +114,16 @@ bool EvalConvolution(const Literal& lhs, const Literal& rhs, absl::Span<const At
   const int64_t batch_groups = IntOf(attrs, AttrId::kBatchGroupCount, 1);
   const int64_t groups = std::max(feature_groups, batch_groups);
   if (out->size() == 0) return true;
+  for (size_t i = 0; i < window.dims.size(); ++i) {
+    if (window.dims[i].size == rhs.shape().dims[n.rhs_spatial[i]]) continue;
+    *error = "a convolution whose window has other sizes than its kernel";
+    return false;
+  }
+  const int64_t limit = options.memory_limit > 0 ? options.memory_limit : DefaultMemoryLimit();
+  if (PaddedBytes(lhs, window, n.lhs_spatial) > limit) {
+    *error = absl::StrCat("a convolution whose padded input takes more than ", limit, " bytes");
+    return false;
+  }
   std::optional<Literal> padded;
   if (!IsTrivial(window)) padded = Padded(lhs, window, n.lhs_spatial);
   const Literal& input = padded ? *padded : lhs;

@@ -46,7 +46,10 @@ std::optional<std::vector<Literal>> PadToStatic(const Instruction& in, const Lit
                                                 std::string* error) {
   const size_t rank = operand.shape().dims.size();
   if (!in.shape.IsTuple() || in.shape.elements.size() != rank + 1 ||
-      in.shape.elements[0].dims.size() != rank) {
+      in.shape.elements[0].dims.size() != rank ||
+      in.shape.elements[0].type != operand.shape().type ||
+      std::any_of(in.shape.elements.begin() + 1, in.shape.elements.end(),
+                  [](const Shape& size) { return !size.IsScalar() || size.type != Type::kS32; })) {
     *error = absl::StrCat("PadToStatic to ", ToString(in.shape, false));
     return std::nullopt;
   }
@@ -63,7 +66,8 @@ std::optional<std::vector<Literal>> SliceToDynamic(const Instruction& in,
                                                    const std::vector<Literal>& operands,
                                                    std::string* error) {
   const size_t rank = operands[0].shape().dims.size();
-  if (operands.size() != rank + 1 || in.shape.dims.size() != rank) {
+  if (operands.size() != rank + 1 || in.shape.dims.size() != rank ||
+      in.shape.type != operands[0].shape().type) {
     *error = absl::StrCat("SliceToDynamic of ", operands.size(), " operands to ",
                           ToString(in.shape, false));
     return std::nullopt;
@@ -85,7 +89,7 @@ std::optional<std::vector<Literal>> SliceToDynamic(const Instruction& in,
 
 bool PassesOn(const Instruction& in) {
   const absl::string_view target = in.StringAttr(AttrId::kCustomCallTarget);
-  return !in.operands.empty() && SameDims(in.operands[0]->shape, in.shape) &&
+  return !in.operands.empty() && Compatible(in.operands[0]->shape, in.shape) &&
          std::find(std::begin(kPassOn), std::end(kPassOn), target) != std::end(kPassOn);
 }
 

@@ -1,7 +1,8 @@
 // The entry points of the evaluator (evaluator.h): literals in, a run, literals out.
 #include "src/eval/evaluator.h"
 
-#include <new>
+#include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,12 @@
 namespace tpuc {
 namespace {
 
+bool HasUnbounded(const Shape& shape) {
+  return std::find(shape.dim_kinds.begin(), shape.dim_kinds.end(), DimKind::kUnbounded) !=
+             shape.dim_kinds.end() ||
+         std::any_of(shape.elements.begin(), shape.elements.end(), HasUnbounded);
+}
+
 bool InputsFit(const Module& module, const std::vector<Literal>& inputs, DiagSink* diags) {
   const std::vector<Instruction*> parameters = module.entry->Parameters();
   if (inputs.size() != parameters.size()) {
@@ -18,6 +25,15 @@ bool InputsFit(const Module& module, const std::vector<Literal>& inputs, DiagSin
                absl::StrCat("the program takes ", parameters.size(), " inputs, ", inputs.size(),
                             " are given"));
     return false;
+  }
+  for (const auto& computation : module.computations) {
+    for (const auto& in : computation->instructions) {
+      if (!HasUnbounded(in->shape)) continue;
+      diags->Add(DiagCode::kUnsupportedOp, module.source, in->loc,
+                 absl::StrCat("the evaluator cannot run ", ToString(in->shape, false),
+                              ", which has no bound (instruction ", in->name, ")"));
+      return false;
+    }
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Instruction& parameter = *parameters[i];
@@ -79,7 +95,7 @@ std::optional<Literal> Evaluate(const Module& module, std::vector<Literal> input
     std::optional<Value> result = run.Execute(*module.entry, std::move(arguments));
     if (!result) return std::nullopt;
     return ToLiteral(*std::move(result), module.entry->root->shape);
-  } catch (const std::bad_alloc&) {
+  } catch (const std::exception&) {  // bad_alloc, or a length beyond what a vector can have
     diags->Add(DiagCode::kEvalMemory, module.source, module.entry->loc,
                "the host's memory is used up");
     return std::nullopt;

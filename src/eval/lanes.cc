@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "src/eval/elementwise.h"
 #include "src/eval/operation.h"
 #include "src/eval/strided.h"
 #include "src/ir/op_table.h"
@@ -104,6 +105,7 @@ std::optional<LaneProgram> LaneProgram::Make(const Computation& computation, std
   std::vector<const Shape*> shapes{&computation.root->shape};
   for (const Instruction* parameter : computation.Parameters()) {
     shapes.push_back(&parameter->shape);
+    program.types_.push_back(parameter->shape.type);
   }
   for (const Shape& element : computation.root->shape.elements) shapes.push_back(&element);
   for (size_t i = 0; i < shapes.size(); ++i) {
@@ -138,6 +140,12 @@ std::optional<std::vector<Literal>> LaneProgram::RunEach(int64_t n,
     std::memcpy(scalar.bytes(), x.bytes() + i * scalar.byte_size(), scalar.byte_size());
     return scalar;
   };
+  for (size_t k = 0; k < arguments.size(); ++k) {
+    if (arguments[k]->shape().type == types_[k]) continue;
+    *error = absl::StrCat("a loop on ", TypeName(types_[k]), " in a reducer of ",
+                          TypeName(arguments[k]->shape().type));
+    return std::nullopt;
+  }
   for (int64_t i = 0; i < n; ++i) {
     std::vector<Literal> scalars;
     for (const Literal* argument : arguments) scalars.push_back(element(*argument, i));
@@ -158,7 +166,15 @@ std::optional<std::vector<Literal>> LaneProgram::Run(int64_t n,
   if (each_ != nullptr) return RunEach(n, arguments, options, error);
   std::vector<const Literal*> values(slots_);
   std::vector<Literal> made(slots_);
-  for (int i = 0; i < arguments_; ++i) values[i] = arguments[i];
+  for (int i = 0; i < arguments_; ++i) {
+    values[i] = arguments[i];
+    if (arguments[i]->shape().type == types_[i]) continue;
+    made[i] = Literal(Shape::Array(types_[i], {n}));
+    if (!EvalElementwise(Op::kConvert, {&arguments[i], 1}, {}, &made[i], error)) {
+      return std::nullopt;
+    }
+    values[i] = &made[i];
+  }
   for (const Step& step : steps_) {
     const Instruction& in = *step.instruction;
     if (in.op == Op::kConstant) {
@@ -179,8 +195,23 @@ std::optional<std::vector<Literal>> LaneProgram::Run(int64_t n,
   return results;
 }
 
+bool YieldsTypesOf(const Computation& computation, absl::Span<Literal* const> outs,
+                   std::string* error) {
+  const Shape& root = computation.root->shape;
+  bool fits = root.IsTuple() ? root.elements.size() == outs.size() : outs.size() == 1;
+  for (size_t i = 0; fits && i < outs.size(); ++i) {
+    fits = (root.IsTuple() ? root.elements[i] : root).type == outs[i]->shape().type;
+  }
+  if (!fits) {
+    *error = absl::StrCat("a computation that yields ", ToString(root, false), " for ",
+                          TypeName(outs[0]->shape().type), " (", computation.name, ")");
+  }
+  return fits;
+}
+
 bool EvalMap(const Computation& computation, absl::Span<const Literal* const> operands,
              const EvalOptions& options, Literal* out, std::string* error) {
+  if (!YieldsTypesOf(computation, {&out, 1}, error)) return false;
   std::optional<LaneProgram> program = LaneProgram::Make(computation, error);
   if (!program) return false;
   constexpr int64_t kLanes = 4096;

@@ -43,7 +43,13 @@ class LaneProgram {
   std::vector<Step> steps_;
   std::vector<int> results_;
   int arguments_ = 0, slots_ = 0;  // slots 0 .. arguments_ - 1 are the arguments
+  std::vector<Type> types_;        // of the arguments; others are converted
 };
+
+// The computation yields values of the types of outs; else false and *error. (Rules let floats of
+// another precision pass.)
+bool YieldsTypesOf(const Computation& computation, absl::Span<Literal* const> outs,
+                   std::string* error);
 
 // map: out[i] = computation(operands[0][i], ...), in lanes.
 bool EvalMap(const Computation& computation, absl::Span<const Literal* const> operands,

@@ -231,7 +231,10 @@ bool EvalReduceInstruction(const Instruction& in, absl::Span<const Literal* cons
   const size_t n = operands.size() / 2;
   const Literal &operand = *operands[0], &init = *operands[n];
   Op simple;
-  if (n > 1 || !SimpleReducer(reducer, &simple) || !init.shape().IsScalar()) {
+  const bool same_types = init.shape().type == operand.shape().type &&
+                          outs[0]->shape().type == operand.shape().type &&
+                          reducer.root->shape.type == operand.shape().type;
+  if (n > 1 || !SimpleReducer(reducer, &simple) || !init.shape().IsScalar() || !same_types) {
     return EvalGeneralReduce(reducer, operands.subspan(0, n), operands.subspan(n), dimensions,
                              options, outs, error);
   }
@@ -249,6 +252,7 @@ bool EvalGeneralReduce(const Computation& computation, absl::Span<const Literal*
                        absl::Span<const Literal* const> inits, const Ints& dimensions,
                        const EvalOptions& options, absl::Span<Literal* const> outs,
                        std::string* error) {
+  if (!YieldsTypesOf(computation, outs, error)) return false;
   std::optional<LaneProgram> program = LaneProgram::Make(computation, error);
   if (!program) return false;
   const Dims& dims = operands[0]->shape().dims;

@@ -9,6 +9,17 @@
 #include "src/ir/op_table.h"
 
 namespace tpuc {
+namespace {
+
+bool HoldsTypes(const Value& value, const Shape& shape) {
+  if (value.literal) return value.literal->shape().type == shape.type;
+  for (size_t i = 0; i < value.elements.size(); ++i) {
+    if (!HoldsTypes(value.elements[i], shape.elements[i])) return false;
+  }
+  return true;
+}
+
+}  // namespace
 
 Run::Run(const Module& module, const EvalOptions& options, DiagSink* diags)
     : module_(module), options_(options), diags_(diags) {
@@ -94,6 +105,11 @@ bool Run::Return() {
   Value& place = frame.values[frame.next];  // a loop keeps its state here, async its operands
   switch (kind) {
     case Kind::kCall:
+      if (in.op == Op::kFusion && !HoldsTypes(result, in.shape)) {
+        Unsupported(in, absl::StrCat("a fusion whose computation yields other types than ",
+                                     ToString(in.shape, false)));
+        return false;
+      }
       Finish(std::move(result));
       return true;
     case Kind::kCondition: {

@@ -46,9 +46,11 @@ int64_t HeaderNumber(const Module& module, absl::string_view name) {
 std::optional<Value> Run::Collective(const Instruction& in, Operands* operands) {
   switch (in.op) {
     case Op::kAllReduceDone:
+      if (!Compatible(in.operands[0]->shape, in.shape)) return (*operands)[0].elements[1];
       return std::move((*operands)[0]);
     case Op::kAllGatherDone:
     case Op::kCollectivePermuteDone:
+      if ((*operands)[0].literal) return std::move((*operands)[0]);
       return (*operands)[0].elements[1];
     default:
       break;
@@ -77,7 +79,8 @@ std::optional<Value> Run::Collective(const Instruction& in, Operands* operands) 
     for (const Instruction* operand : in.operands) given.elements.push_back(operand->shape);
   }
   Value value = operands->size() == 1 ? std::move((*operands)[0]) : Value::Tuple(*operands);
-  const bool pair = in.op == Op::kAllGatherStart || in.op == Op::kCollectivePermuteStart;
+  const bool pair = in.op == Op::kAllGatherStart || in.op == Op::kAllReduceStart ||
+                    in.op == Op::kCollectivePermuteStart;
   if (pair && in.shape.IsTuple() && in.shape.elements.size() >= 2 &&
       Compatible(in.shape.elements[0], given) && Compatible(in.shape.elements[1], given)) {
     std::vector<Value> parts{value, value};
@@ -89,7 +92,7 @@ std::optional<Value> Run::Collective(const Instruction& in, Operands* operands) 
   const bool wrapped = in.shape.IsTuple() && in.shape.elements.size() == 1 &&
                        Compatible(in.shape.elements[0], given);
   if (wrapped) return Value::Tuple({value});
-  if (!pair && Compatible(in.shape, given)) return value;
+  if (Compatible(in.shape, given)) return value;
   return Unsupported(in, absl::StrCat(OpName(in.op), " of ", ToString(given, false), " to ",
                                       ToString(in.shape, false), " on one device"));
 }

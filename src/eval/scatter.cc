@@ -124,6 +124,7 @@ bool EvalScatter(const Instruction& in, absl::Span<const Literal* const> operand
   const Literal& indices = *operands[n];
   const Dims &dims = outs[0]->shape().dims, &update_dims = operands[n + 1]->shape().dims;
   if (operands[n + 1]->size() == 0 || outs[0]->size() == 0) return true;
+  if (!YieldsTypesOf(*in.ComputationAttr(AttrId::kToApply), outs, error)) return false;
   WindowNumbers numbers;
   numbers.window_dims = in.IntsAttr(AttrId::kUpdateWindowDims);
   numbers.hidden = in.IntsAttr(AttrId::kInsertedWindowDims);

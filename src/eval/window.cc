@@ -82,6 +82,16 @@ void Unpack(const Literal& packed, const View& view, Literal* x) {
               x->bytes(), view, LiteralBytesOf(x->shape().type));
 }
 
+// Places that windows have; more than this would take hours.
+bool PlacesFit(const Window& window, std::string* error) {
+  constexpr double kMost = 1e9;
+  double places = 1;
+  for (const WindowDim& dim : window.dims) places *= static_cast<double>(dim.size);
+  if (places <= kMost) return true;
+  *error = absl::StrCat("a window of ", places, " places");
+  return false;
+}
+
 // Calls f(place, meeting) for every place of the window that meets the operand, row major.
 template <typename F>
 bool ForPlaces(const Window& window, const Dims& operand, const Dims& windows, F&& f) {
@@ -131,6 +141,7 @@ bool EvalReduceWindow(const Instruction& in, absl::Span<const Literal* const> op
   const size_t n = outs.size();
   const Window& window = WindowOf(in);
   const Computation& computation = *in.ComputationAttr(AttrId::kToApply);
+  if (!PlacesFit(window, error) || !YieldsTypesOf(computation, outs, error)) return false;
   Step step{std::nullopt, std::nullopt, options};
   Op simple;
   if (n == 1 && SimpleReducer(computation, &simple)) {
@@ -169,6 +180,10 @@ bool EvalSelectAndScatter(const Instruction& in, const Literal& operand, const L
                           std::string* error) {
   FillElements(init.bytes(), LiteralBytesOf(out->shape().type), out->size(), out->bytes());
   if (source.size() == 0 || operand.size() == 0) return true;
+  if (!PlacesFit(WindowOf(in), error) ||
+      !YieldsTypesOf(*in.ComputationAttr(AttrId::kScatter), {&out, 1}, error)) {
+    return false;
+  }
   auto select = LaneProgram::Make(*in.ComputationAttr(AttrId::kSelect), error);
   if (!select) return false;
   const Dims &dims = operand.shape().dims, &windows = source.shape().dims;

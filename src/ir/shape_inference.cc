@@ -255,13 +255,31 @@ bool Elementwise(const Instruction& instruction, Shape* result, std::string* err
       }
       result->type = first.type == Type::kF32 ? Type::kC64 : Type::kC128;
       break;
-    case Op::kStochasticConvert:
+    case Op::kStochasticConvert: {
+      const Shape& random = instruction.operands[1]->shape;
+      if (ClassOf(random.type) != TypeClass::kUnsigned ||
+          BitsOf(random.type) != BitsOf(first.type)) {
+        return Fail(error, absl::StrCat(OperandText(instruction, 1), " must hold u",
+                                        BitsOf(first.type), " bits"));
+      }
       result->type = instruction.shape.type;
+      break;
+    }
+    case Op::kReducePrecision:
+      if (instruction.IntAttr(AttrId::kExponentBits) < 1 ||
+          instruction.IntAttr(AttrId::kMantissaBits) < 0) {
+        return Fail(error, "reduce-precision keeps at least 1 exponent bit and 0 mantissa bits");
+      }
       break;
     default:
       break;
   }
   return true;
+}
+
+bool Fail(std::string* error, std::string message) {
+  *error = std::move(message);
+  return false;
 }
 
 bool CheckDimensions(const Ints& dimensions, int64_t rank, absl::string_view what,
@@ -284,44 +302,28 @@ bool CheckDimensions(const Ints& dimensions, int64_t rank, absl::string_view wha
 }  // namespace shape_rules
 
 bool HasShapeRule(Op op) {
-  switch (op) {
-    case Op::kDot:
-    case Op::kReduce:
-    case Op::kBroadcast:
-    case Op::kReshape:
-    case Op::kTranspose:
-    case Op::kSlice:
-    case Op::kConcatenate:
-    case Op::kPad:
-    case Op::kReverse:
-    case Op::kIota:
-    case Op::kBitcast:
-    case Op::kConstant:
-    case Op::kTuple:
-    case Op::kGetTupleElement:
-    case Op::kCall:
-    case Op::kFusion:
-    case Op::kCopy:
-    case Op::kCopyStart:
-    case Op::kCopyDone:
-    case Op::kOptBarrier:
-    case Op::kParameter:
-      return true;
-    default:
-      return InfoOf(op).op_class == OpClass::kElementwise;
-  }
+  return op != Op::kWhile && op != Op::kConditional && op != Op::kCustomCall;
 }
 
 bool InferShape(const Instruction& instruction, Shape* result, std::string* error) {
   using namespace shape_rules;
   switch (instruction.op) {
-    case Op::kDot:
-    case Op::kConvolution:
-      return Contraction(instruction, result, error);
     case Op::kReduce:
     case Op::kReduceWindow:
+    case Op::kSelectAndScatter:
+    case Op::kScan:
     case Op::kSort:
       return Reduction(instruction, result, error);
+    case Op::kDynamicSlice:
+    case Op::kDynamicUpdateSlice:
+    case Op::kGather:
+    case Op::kScatter:
+      return Indexing(instruction, result, error);
+    case Op::kInfeed:
+    case Op::kOutfeed:
+    case Op::kAfterAll:
+    case Op::kAddDependency:
+      return Communication(instruction, result, error);
     case Op::kTuple:
     case Op::kGetTupleElement:
     case Op::kCall:
@@ -345,6 +347,11 @@ bool InferShape(const Instruction& instruction, Shape* result, std::string* erro
       return Elementwise(instruction, result, error);
     case OpClass::kMove:
       return Movement(instruction, result, error);
+    case OpClass::kContract:
+      return Contraction(instruction, result, error);
+    case OpClass::kCollective:
+    case OpClass::kAsync:
+      return Communication(instruction, result, error);
     default:
       return Others(instruction, result, error);
   }

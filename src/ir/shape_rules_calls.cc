@@ -1,17 +1,17 @@
-// Shape rules of tuples, calls, copies and of opcodes whose shape is only completed, not verified
-// (shape_inference.h).
+// Shape rules of tuples, calls and copies (shape_inference.h).
 #include "absl/strings/str_cat.h"
 #include "src/ir/op_table.h"
 #include "src/ir/shape_inference.h"
 
 namespace tpuc::shape_rules {
-namespace {
 
 Shape WithoutLayout(Shape shape) {
   shape.layout.reset();
   for (Shape& element : shape.elements) element = WithoutLayout(std::move(element));
   return shape;
 }
+
+namespace {
 
 bool Call(const Instruction& instruction, AttrId id, Shape* result, std::string* error) {
   const Computation& body = *instruction.ComputationAttr(id);
@@ -112,99 +112,6 @@ bool Calls(const Instruction& instruction, Shape* result, std::string* error) {
     default:
       *result = instruction.shape;
       return true;
-  }
-}
-
-bool Others(const Instruction& instruction, Shape* result, std::string* error) {
-  auto operand = [&](size_t i) { return WithoutLayout(instruction.operands[i]->shape); };
-  auto needs_array = [&](int64_t rank) {
-    const Shape& shape = instruction.operands[0]->shape;
-    if (shape.IsArray() && shape.rank() >= rank) return true;
-    *error = absl::StrCat(OperandText(instruction, 0), " of ", OpName(instruction.op),
-                          " must be an array of rank ", rank, " or more");
-    return false;
-  };
-  switch (instruction.op) {
-    case Op::kCholesky:
-    case Op::kDomain:
-    case Op::kAddDependency:
-    case Op::kSetDimensionSize:
-    case Op::kSelectAndScatter:
-    case Op::kBatchNormInference:
-      *result = operand(0);
-      if (instruction.op == Op::kSetDimensionSize) {
-        const Ints& dimensions = instruction.IntsAttr(AttrId::kDimensions);
-        if (!needs_array(1) || !CheckDimensions(dimensions, result->rank(),
-                                                "dimensions of set-dimension-size", error)) {
-          return false;
-        }
-        result->dim_kinds.resize(result->dims.size(), DimKind::kStatic);
-        result->dim_kinds[dimensions[0]] = DimKind::kBounded;
-      }
-      return true;
-    case Op::kTriangularSolve:
-      *result = operand(1);
-      return true;
-    case Op::kScatter: {
-      size_t n = instruction.operands.size() / 2;
-      *result = n == 1 ? operand(0) : Shape::Tuple({});
-      for (size_t i = 0; n > 1 && i < n; ++i) result->elements.push_back(operand(i));
-      return true;
-    }
-    case Op::kBatchNormTraining:
-    case Op::kBatchNormGrad: {
-      int64_t feature = instruction.IntAttr(AttrId::kFeatureIndex);
-      if (!needs_array(1) || !CheckDimensions({feature}, instruction.operands[0]->shape.rank(),
-                                              "feature_index", error)) {
-        return false;
-      }
-      Shape vector = Shape::Array(operand(0).type, {operand(0).dims[feature]});
-      *result = Shape::Tuple({operand(0), vector, vector});
-      return true;
-    }
-    case Op::kTopk: {
-      if (!needs_array(1)) return false;
-      Shape values = operand(0);
-      values.dims.back() = instruction.IntAttr(AttrId::kK);
-      Shape indices = values;
-      indices.type = Type::kS32;
-      *result = Shape::Tuple({values, indices});
-      return true;
-    }
-    case Op::kFft: {
-      const Ints& lengths = instruction.IntsAttr(AttrId::kFftLength);
-      absl::string_view type = instruction.StringAttr(AttrId::kFftType);
-      if (lengths.empty() || !needs_array(static_cast<int64_t>(lengths.size()))) {
-        if (lengths.empty()) *error = "fft_length is empty";
-        return false;
-      }
-      *result = operand(0);
-      if (type == "RFFT") {
-        result->type = result->type == Type::kF64 ? Type::kC128 : Type::kC64;
-        result->dims.back() = lengths.back() / 2 + 1;
-      } else if (type == "IRFFT") {
-        result->type = result->type == Type::kC128 ? Type::kF64 : Type::kF32;
-        result->dims.back() = lengths.back();
-      }
-      return true;
-    }
-    case Op::kGetDimensionSize:
-      *result = Shape::Array(Type::kS32, {});
-      return true;
-    case Op::kPartitionId:
-    case Op::kReplicaId:
-      *result = Shape::Array(Type::kU32, {});
-      return true;
-    case Op::kAfterAll:
-      *result = Shape::Array(Type::kToken, {});
-      return true;
-    default:
-      if (InfoOf(instruction.op).shape == ShapeRule::kWritten) {
-        *result = instruction.shape;
-        return true;
-      }
-      *error = absl::StrCat("tpuc has no rule for the shape of ", OpName(instruction.op));
-      return false;
   }
 }
 

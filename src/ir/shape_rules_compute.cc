@@ -1,4 +1,4 @@
-// Shape rules of contractions, reductions and windows (shape_inference.h).
+// Shape rules of contractions, reductions, scans and sorting (shape_inference.h).
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -13,11 +13,104 @@ bool Contains(const Ints& list, int64_t value) {
   return std::find(list.begin(), list.end(), value) != list.end();
 }
 
+}  // namespace
+
 // Operands of different precision give the wider one's; a written result may say otherwise.
 Type WiderType(Type a, Type b) {
   if (a == b || ClassOf(a) != ClassOf(b)) return a;
   return BitsOf(a) >= BitsOf(b) ? a : b;
 }
+
+bool CombinesScalars(const Instruction& instruction, const Computation& body,
+                     const std::vector<Type>& types, std::string* error) {
+  std::vector<Shape> values;
+  for (Type type : types) values.push_back(Shape::Array(type, {}));
+  return CombinesValues(instruction, body, values, error);
+}
+
+bool CombinesValues(const Instruction& instruction, const Computation& body,
+                    const std::vector<Shape>& values, std::string* error) {
+  const size_t n = values.size();
+  const std::vector<Instruction*> parameters = body.Parameters();
+  if (parameters.size() != 2 * n) {
+    return Fail(error, absl::StrCat(OpName(instruction.op), " of ", n, " operand",
+                                    n == 1 ? "" : "s", " needs a computation of ", 2 * n,
+                                    " parameters; '", body.name, "' has ", parameters.size()));
+  }
+  for (size_t i = 0; i < 2 * n; ++i) {
+    if (SameDims(parameters[i]->shape, values[i % n])) continue;
+    return Fail(error,
+                absl::StrCat("parameter ", i, " of '", body.name, "' is ",
+                             ToString(parameters[i]->shape, false), "; ", OpName(instruction.op),
+                             " gives it ", ToString(values[i % n], false)));
+  }
+  const Shape& root = body.root->shape;
+  bool fits = root.IsTuple() ? root.elements.size() == n : n == 1;
+  for (size_t i = 0; fits && i < n; ++i) {
+    fits = SameDims(root.IsTuple() ? root.elements[i] : root, values[i]);
+  }
+  if (fits) return true;
+  return Fail(error, absl::StrCat("'", body.name, "' yields ", ToString(root, false), "; ",
+                                  OpName(instruction.op), " of ", n, " operand", n == 1 ? "" : "s",
+                                  " needs what its parameters are"));
+}
+
+bool ComparesScalars(const Instruction& instruction, const Computation& body,
+                     const std::vector<Type>& types, std::string* error) {
+  const std::vector<Instruction*> parameters = body.Parameters();
+  const bool wrapped = body.root->shape.elements.size() == 1;
+  const Shape& root = wrapped ? body.root->shape.elements[0] : body.root->shape;
+  bool fits = parameters.size() == 2 * types.size() && root.IsScalar() && root.type == Type::kPred;
+  for (size_t i = 0; fits && i < parameters.size(); ++i) {
+    fits = SameDims(parameters[i]->shape, Shape::Array(types[i / 2], {}));
+  }
+  if (fits) return true;
+  std::string wanted;
+  for (Type type : types) absl::StrAppend(&wanted, TypeName(type), "[], ", TypeName(type), "[], ");
+  return Fail(error, absl::StrCat(OpName(instruction.op), " needs a computation (",
+                                  wanted.substr(0, wanted.size() - 2), ") -> pred[]; '", body.name,
+                                  "' is another"));
+}
+
+bool CheckReducer(const Instruction& instruction, std::string* error) {
+  const size_t n = instruction.operands.size() / 2;
+  std::vector<Shape> values;
+  for (size_t i = 0; i < n; ++i) {
+    const Shape& operand = instruction.operands[i]->shape;
+    const Shape& init = instruction.operands[n + i]->shape;
+    const int64_t at = static_cast<int64_t>(i);
+    if (!operand.IsArray()) {
+      return Fail(error, absl::StrCat(OperandText(instruction, at), " must be an array"));
+    }
+    if (operand.dims != instruction.operands[0]->shape.dims) {
+      return Fail(error, absl::StrCat(OperandText(instruction, at), " must have the dimensions of ",
+                                      OperandText(instruction, 0)));
+    }
+    // Whole slices may be reduced, too: the value is what the reduced dimensions leave.
+    Dims left;
+    for (int d = 0; d < operand.rank() && instruction.op == Op::kReduce; ++d) {
+      if (!Contains(instruction.IntsAttr(AttrId::kDimensions), d)) left.push_back(operand.dims[d]);
+    }
+    const bool slice = instruction.op == Op::kReduce && !init.IsScalar() && init.dims == left;
+    values.push_back(Shape::Array(operand.type, slice ? left : Dims{}));
+    if (SameDims(init, values.back())) continue;
+    return Fail(error, absl::StrCat(OperandText(instruction, static_cast<int64_t>(n) + at),
+                                    " must be the initial value ", TypeName(operand.type), "[]"));
+  }
+  return CombinesValues(instruction, *instruction.ComputationAttr(AttrId::kToApply), values, error);
+}
+
+// One array a result of the reducer, each of dimensions `dims`.
+Shape ReducedShape(const Instruction& instruction, const Dims& dims) {
+  const Shape& root = instruction.ComputationAttr(AttrId::kToApply)->root->shape;
+  if (!root.IsTuple()) return Shape::Array(root.type, dims);
+  Shape out = Shape::Tuple({});
+  for (const Shape& element : root.elements)
+    out.elements.push_back(Shape::Array(element.type, dims));
+  return out;
+}
+
+namespace {
 
 bool Dot(const Instruction& instruction, Shape* result, std::string* error) {
   const Shape& lhs = instruction.operands[0]->shape;
@@ -27,7 +120,7 @@ bool Dot(const Instruction& instruction, Shape* result, std::string* error) {
     *error = absl::StrCat(OperandText(instruction, i), " of dot must be an array");
     return false;
   }
-  if (instruction.operands.size() > 2) {  // sparse dots: accepted as written
+  if (instruction.op == Op::kDot && instruction.operands.size() > 2) {  // sparse: as written
     *result = instruction.shape;
     return true;
   }
@@ -75,115 +168,146 @@ bool Dot(const Instruction& instruction, Shape* result, std::string* error) {
   return true;
 }
 
-// Positions of a window along a dimension of `size`; -1 on overflow.
-int64_t WindowCount(int64_t size, const WindowDim& w) {
-  auto dilated = [](int64_t n, int64_t dilation, int64_t* out) {
-    if (n == 0) return *out = 0, true;
-    return !__builtin_mul_overflow(n - 1, dilation, out) && !__builtin_add_overflow(*out, 1, out);
-  };
-  int64_t base = 0, window = 0;
-  if (!dilated(size, w.base_dilation, &base) || !dilated(w.size, w.window_dilation, &window) ||
-      __builtin_add_overflow(base, w.pad_low, &base) ||
-      __builtin_add_overflow(base, w.pad_high, &base)) {
-    return -1;
+// Dimensions batch, lhs free, rhs free as of a dot; the ragged dimension of lhs decides the rest.
+bool RaggedDot(const Instruction& in, Shape* result, std::string* error) {
+  const Shape &lhs = in.operands[0]->shape, &rhs = in.operands[1]->shape;
+  const Shape& sizes = in.operands[2]->shape;
+  const Ints& ragged = in.IntsAttr(AttrId::kLhsRaggedDims);
+  const Ints& groups = in.IntsAttr(AttrId::kRhsGroupDims);
+  const Ints &batch = in.IntsAttr(AttrId::kLhsBatchDims),
+             &contract = in.IntsAttr(AttrId::kLhsContractingDims);
+  if (!IsInteger(sizes.type) || sizes.rank() < 1) {
+    return Fail(error, absl::StrCat(OperandText(in, 2), " must hold integer group sizes"));
   }
-  if (base < window || base < 0) return 0;
-  return (base - window) / w.stride + 1;
-}
-
-bool Convolution(const Instruction& instruction, Shape* result, std::string* error) {
-  const Shape& lhs = instruction.operands[0]->shape;
-  const Shape& rhs = instruction.operands[1]->shape;
-  const auto& labels = std::get<DimLabels>(*instruction.Find(AttrId::kDimLabels));
-  const AttrValue* window = instruction.Find(AttrId::kWindow);
-  const std::vector<WindowDim> none;
-  const auto& dims = window ? std::get<Window>(*window).dims : none;
-  int rank = static_cast<int>(labels.lhs.size());
-  if (lhs.rank() != rank || rhs.rank() != rank || static_cast<int>(dims.size()) != rank - 2) {
-    *error = absl::StrCat("dim_labels and window of convolution do not fit ",
-                          OperandText(instruction, 0), " and ", OperandText(instruction, 1));
+  if (ragged.size() != 1 || !CheckDimensions(ragged, lhs.rank(), "lhs_ragged_dims", error) ||
+      !CheckDimensions(groups, rhs.rank(), "rhs_group_dims", error)) {
+    if (error->empty()) *error = "lhs_ragged_dims of ragged-dot names one dimension";
     return false;
   }
-  *result = Shape::Array(WiderType(lhs.type, rhs.type), {});
-  for (char c : labels.output) {
-    auto at = [c](const std::string& part, char letter) { return part.find(letter); };
-    if (c == 'b') {
-      result->dims.push_back(
-          lhs.dims[at(labels.lhs, 'b')] /
-          std::max<int64_t>(1, instruction.IntAttr(AttrId::kBatchGroupCount, 1)));
-    } else if (c == 'f') {
-      result->dims.push_back(rhs.dims[at(labels.rhs, 'o')]);
-    } else {
-      size_t d = labels.lhs.find(c);
-      size_t spatial = static_cast<size_t>(c - '0');
-      if (d == std::string::npos || spatial >= dims.size()) {
-        *error = "dim_labels of convolution hold dimensions without a name";
-        return false;
-      }
-      result->dims.push_back(std::max<int64_t>(0, WindowCount(lhs.dims[d], dims[spatial])));
+  const bool is_free = !Contains(batch, ragged[0]) && !Contains(contract, ragged[0]);
+  if (groups.size() != (is_free ? 1u : 0u)) {
+    return Fail(error, absl::StrCat("rhs_group_dims names ", groups.size(),
+                                    " dimensions; a ragged dimension that is ",
+                                    is_free ? "free needs 1" : "contracting or batch needs none"));
+  }
+  const int64_t count = sizes.dims.back();
+  if (is_free && (Contains(in.IntsAttr(AttrId::kRhsBatchDims), groups[0]) ||
+                  Contains(in.IntsAttr(AttrId::kRhsContractingDims), groups[0]) ||
+                  rhs.dims[groups[0]] != count)) {
+    return Fail(error, absl::StrCat("dimension ", groups[0], " of ", OperandText(in, 1),
+                                    " must be free and one slice for each of ", count, " groups"));
+  }
+  if (!Dot(in, result, error)) return false;
+  if (Contains(contract, ragged[0])) result->dims.insert(result->dims.begin(), count);
+  if (is_free) {  // the group dimension is none of the result's
+    int64_t place = static_cast<int64_t>(lhs.rank() - contract.size());
+    for (int64_t d = 0; d < groups[0]; ++d) {
+      place += !Contains(in.IntsAttr(AttrId::kRhsBatchDims), d) &&
+               !Contains(in.IntsAttr(AttrId::kRhsContractingDims), d);
     }
+    result->dims.erase(result->dims.begin() + place);
   }
   return true;
 }
 
-// (n operands, n init values) and a body of 2n parameters: the parts common to reductions.
-bool CheckReducer(const Instruction& instruction, std::string* error) {
-  const Computation& body = *instruction.ComputationAttr(AttrId::kToApply);
-  size_t n = instruction.operands.size() / 2;
-  std::vector<Instruction*> parameters = body.Parameters();
-  if (parameters.size() != 2 * n) {
-    *error = absl::StrCat(OpName(instruction.op), " of ", n, " operand", n == 1 ? "" : "s",
-                          " needs a computation of ", 2 * n, " parameters; '", body.name, "' has ",
-                          parameters.size());
+bool ScaledDot(const Instruction& in, Shape* result, std::string* error) {
+  for (int64_t i : {0, 1}) {
+    const Shape &operand = in.operands[i]->shape, &scale = in.operands[i + 2]->shape;
+    bool fits = operand.IsArray() && scale.IsArray() &&
+                (scale.IsScalar() || scale.rank() == operand.rank());
+    for (int d = 0; fits && d < scale.rank(); ++d) {
+      fits = operand.dims[d] == 0 || (scale.dims[d] > 0 && operand.dims[d] % scale.dims[d] == 0);
+    }
+    if (fits) continue;
+    return Fail(error, absl::StrCat(OperandText(in, i + 2),
+                                    " must be a scalar or divide the "
+                                    "dimensions of ",
+                                    OperandText(in, i)));
+  }
+  if (!Dot(in, result, error)) return false;
+  result->type = in.shape.type;
+  return true;
+}
+
+bool Sort(const Instruction& in, Shape* result, std::string* error) {
+  std::vector<Type> types;
+  const Shape& first = in.operands[0]->shape;
+  for (size_t i = 0; i < in.operands.size(); ++i) {
+    const Shape& shape = in.operands[i]->shape;
+    if (!shape.IsArray() || shape.dims != first.dims) {
+      return Fail(error, absl::StrCat(OperandText(in, static_cast<int64_t>(i)),
+                                      " must have the dimensions of ", OperandText(in, 0)));
+    }
+    types.push_back(shape.type);
+  }
+  if (!CheckDimensions(in.IntsAttr(AttrId::kDimensions), first.rank(), "dimensions of sort",
+                       error) ||
+      !ComparesScalars(in, *in.ComputationAttr(AttrId::kToApply), types, error)) {
     return false;
   }
-  for (size_t i = 0; i < n; ++i) {
-    const Shape& operand = instruction.operands[i]->shape;
-    const Shape& init = instruction.operands[n + i]->shape;
-    if (!operand.IsArray()) {
-      *error = absl::StrCat(OperandText(instruction, static_cast<int64_t>(i)), " must be an array");
-      return false;
-    }
-    if (operand.dims != instruction.operands[0]->shape.dims) {
-      *error = absl::StrCat(OperandText(instruction, static_cast<int64_t>(i)),
-                            " must have the dimensions of ", OperandText(instruction, 0));
-      return false;
-    }
-    if (!init.IsScalar() || !SameDims(init, Shape::Array(operand.type, {}))) {
-      *error = absl::StrCat(OperandText(instruction, static_cast<int64_t>(n + i)),
-                            " must be the initial value ", TypeName(operand.type), "[]");
-      return false;
-    }
+  *result = Shape::Tuple({});
+  for (const Instruction* operand : in.operands) {
+    result->elements.push_back(operand->shape);
+    result->elements.back().layout.reset();
   }
-  for (size_t i = 0; i < 2 * n; ++i) {
-    const Shape wanted = Shape::Array(instruction.operands[i % n]->shape.type, {});
-    if (SameDims(parameters[i]->shape, wanted)) continue;
-    *error = absl::StrCat("parameter ", i, " of '", body.name, "' is ",
-                          ToString(parameters[i]->shape, false), "; ", OpName(instruction.op),
-                          " gives it ", ToString(wanted, false));
-    return false;
-  }
+  if (in.operands.size() == 1) *result = Shape(result->elements[0]);
+  return true;
+}
+
+// to_apply takes a slice of each input and the carries, and yields a slice of each output and the
+// carries.
+bool Scan(const Instruction& in, Shape* result, std::string* error) {
+  const Computation& body = *in.ComputationAttr(AttrId::kToApply);
+  const int64_t count = static_cast<int64_t>(in.operands.size());
+  const int64_t carries = in.IntAttr(AttrId::kNumCarries);
+  const int64_t d = in.IntsAttr(AttrId::kDimensions)[0];
+  const std::vector<Instruction*> parameters = body.Parameters();
   const Shape& root = body.root->shape;
-  size_t results = root.IsTuple() ? root.elements.size() : 1;
-  if (results != n || (n > 1 && !root.IsTuple())) {
-    *error = absl::StrCat("'", body.name, "' yields ", ToString(root, false), "; ",
-                          OpName(instruction.op), " of ", n, " operands needs ", n, " results");
-    return false;
+  const int64_t results = static_cast<int64_t>(root.elements.size());
+  if (carries < 0 || carries > count || static_cast<int64_t>(parameters.size()) != count ||
+      !root.IsTuple() || results < carries) {
+    return Fail(error, absl::StrCat("scan of ", count, " operands and ", carries,
+                                    " carries needs a computation of as many parameters that "
+                                    "yields a tuple with the carries last"));
+  }
+  int64_t size = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    Shape wanted = in.operands[i]->shape;
+    const bool input = i < count - carries;
+    if (!wanted.IsArray() ||
+        (input && (d < 0 || d >= wanted.rank() || (i > 0 && wanted.dims[d] != size)))) {
+      return Fail(error, absl::StrCat(OperandText(in, i),
+                                      " of scan must be an array with "
+                                      "dimension ",
+                                      d, " of the size of the first"));
+    }
+    if (input) {
+      size = wanted.dims[d];
+      wanted.dims.erase(wanted.dims.begin() + d);
+    }
+    const bool fits = Compatible(Shape::Array(wanted.type, wanted.dims), parameters[i]->shape) &&
+                      (input || Compatible(root.elements[results - count + i], wanted));
+    if (fits) continue;
+    return Fail(error, absl::StrCat("parameter ", i, " of '", body.name, "' must be ",
+                                    ToString(Shape::Array(wanted.type, wanted.dims), false),
+                                    input ? ", a slice" : ", a carry that it also yields"));
+  }
+  *result = Shape::Tuple({});
+  for (int64_t i = 0; i < results; ++i) {
+    Shape shape = Shape::Array(root.elements[i].type, root.elements[i].dims);
+    if (i < results - carries) {
+      if (!root.elements[i].IsArray() || d < 0 || d > shape.rank() || count == carries) {
+        return Fail(error, absl::StrCat("output ", i, " of scan has no dimension ", d));
+      }
+      shape.dims.insert(shape.dims.begin() + d, size);
+    }
+    result->elements.push_back(std::move(shape));
   }
   return true;
-}
-
-// One array a result of the reducer, each of dimensions `dims`.
-Shape ReducedShape(const Instruction& instruction, const Dims& dims) {
-  const Shape& root = instruction.ComputationAttr(AttrId::kToApply)->root->shape;
-  if (!root.IsTuple()) return Shape::Array(root.type, dims);
-  Shape out = Shape::Tuple({});
-  for (const Shape& element : root.elements)
-    out.elements.push_back(Shape::Array(element.type, dims));
-  return out;
 }
 
 bool Reduce(const Instruction& instruction, Shape* result, std::string* error) {
+  if (instruction.operands.size() % 2 != 0) return Fail(error, "reduce takes 2n operands");
   if (!CheckReducer(instruction, error)) return false;
   const Shape& operand = instruction.operands[0]->shape;
   const Ints& dimensions = instruction.IntsAttr(AttrId::kDimensions);
@@ -196,47 +320,34 @@ bool Reduce(const Instruction& instruction, Shape* result, std::string* error) {
   return true;
 }
 
-bool ReduceWindow(const Instruction& instruction, Shape* result, std::string* error) {
-  if (!CheckReducer(instruction, error)) return false;
-  const Shape& operand = instruction.operands[0]->shape;
-  const AttrValue* window = instruction.Find(AttrId::kWindow);
-  size_t rank = window ? std::get<Window>(*window).dims.size() : 0;
-  if (static_cast<int>(rank) != operand.rank()) {
-    *error = absl::StrCat("window has ", rank, " dimensions, ", OperandText(instruction, 0),
-                          " has ", operand.rank());
-    return false;
-  }
-  Dims dims;
-  for (size_t i = 0; i < rank; ++i) {
-    dims.push_back(
-        std::max<int64_t>(0, WindowCount(operand.dims[i], std::get<Window>(*window).dims[i])));
-  }
-  *result = ReducedShape(instruction, dims);
-  return true;
-}
-
 }  // namespace
 
-bool Contraction(const Instruction& instruction, Shape* result, std::string* error) {
-  return instruction.op == Op::kDot ? Dot(instruction, result, error)
-                                    : Convolution(instruction, result, error);
+bool Contraction(const Instruction& in, Shape* result, std::string* error) {
+  switch (in.op) {
+    case Op::kRaggedDot:
+      return RaggedDot(in, result, error);
+    case Op::kScaledDot:
+      return ScaledDot(in, result, error);
+    case Op::kConvolution:
+      return Convolution(in, result, error);
+    default:
+      return Dot(in, result, error);
+  }
 }
 
-bool Reduction(const Instruction& instruction, Shape* result, std::string* error) {
-  if (instruction.op == Op::kReduce) return Reduce(instruction, result, error);
-  if (instruction.op == Op::kReduceWindow) return ReduceWindow(instruction, result, error);
-  // sort
-  if (instruction.operands.size() == 1) {
-    *result = instruction.operands[0]->shape;
-    result->layout.reset();
-    return true;
+bool Reduction(const Instruction& in, Shape* result, std::string* error) {
+  switch (in.op) {
+    case Op::kReduce:
+      return Reduce(in, result, error);
+    case Op::kReduceWindow:
+      return ReduceWindow(in, result, error);
+    case Op::kSelectAndScatter:
+      return SelectAndScatter(in, result, error);
+    case Op::kScan:
+      return Scan(in, result, error);
+    default:
+      return Sort(in, result, error);
   }
-  *result = Shape::Tuple({});
-  for (const Instruction* operand : instruction.operands) {
-    result->elements.push_back(operand->shape);
-    result->elements.back().layout.reset();
-  }
-  return true;
 }
 
 }  // namespace tpuc::shape_rules

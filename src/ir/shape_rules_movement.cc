@@ -1,4 +1,4 @@
-// Shape rules of operations that move data: broadcast, reshape, transpose, slice, pad, gather ...
+// Shape rules of operations that move data: broadcast, reshape, transpose, slice, pad ...
 // (shape_inference.h).
 #include <algorithm>
 
@@ -177,42 +177,30 @@ bool Iota(const Instruction& instruction, Shape* result, std::string* error) {
   return CheckDimensions({d}, result->rank(), "iota_dimension", error);
 }
 
-bool Gather(const Instruction& instruction, Shape* result, std::string* error) {
-  const Shape& operand = instruction.operands[0]->shape;
-  const Shape& indices = instruction.operands[1]->shape;
-  const Ints& offset = instruction.IntsAttr(AttrId::kOffsetDims);
-  const Ints& collapsed = instruction.IntsAttr(AttrId::kCollapsedSliceDims);
-  const Ints& batching = instruction.IntsAttr(AttrId::kOperandBatchingDims);
-  const Ints& sizes = instruction.IntsAttr(AttrId::kSliceSizes);
-  int64_t vector_dim = instruction.IntAttr(AttrId::kIndexVectorDim);
-  auto has = [](const Ints& list, int64_t d) {
-    return std::find(list.begin(), list.end(), d) != list.end();
-  };
-  Ints window, batch;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    if (!has(collapsed, static_cast<int64_t>(i)) && !has(batching, static_cast<int64_t>(i))) {
-      window.push_back(sizes[i]);
-    }
-  }
-  for (int i = 0; i < indices.rank(); ++i) {
-    if (i != vector_dim) batch.push_back(indices.dims[i]);
-  }
-  if (static_cast<int>(sizes.size()) != operand.rank() || window.size() != offset.size()) {
-    *error = absl::StrCat("slice_sizes, collapsed_slice_dims and offset_dims of gather do not fit ",
-                          OperandText(instruction, 0));
+// operand, then a size for each dimension of the result.
+bool DynamicReshape(const Instruction& instruction, Shape* result, std::string* error) {
+  const Shape& from = instruction.operands[0]->shape;
+  *result = instruction.shape;
+  if (!result->IsArray() || instruction.operands.size() != result->dims.size() + 1) {
+    *error = absl::StrCat("dynamic-reshape to ", ToString(*result, false),
+                          " takes a size for each "
+                          "dimension, not ",
+                          instruction.operands.size() - 1);
     return false;
   }
-  *result = Shape::Array(operand.type, {});
-  size_t next_window = 0, next_batch = 0;
-  for (size_t i = 0; i < window.size() + batch.size(); ++i) {
-    bool is_offset = has(offset, static_cast<int64_t>(i));
-    if (is_offset ? next_window == window.size() : next_batch == batch.size()) {
-      *error = "offset_dims of gather are not dimensions of its result";
-      return false;
-    }
-    result->dims.push_back(is_offset ? window[next_window++] : batch[next_batch++]);
+  for (size_t i = 1; i < instruction.operands.size(); ++i) {
+    const Shape& size = instruction.operands[i]->shape;
+    if (size.IsScalar() && IsInteger(size.type)) continue;
+    *error = absl::StrCat(OperandText(instruction, static_cast<int64_t>(i)),
+                          " must be the size of dimension ", i - 1);
+    return false;
   }
-  return true;
+  result->type = from.type;
+  if (from.ElementCount() == result->ElementCount()) return true;
+  *error = absl::StrCat(OperandText(instruction, 0), " has ", from.ElementCount(),
+                        " elements, the result ", ToString(instruction.shape, false), " has ",
+                        result->ElementCount());
+  return false;
 }
 
 }  // namespace
@@ -241,8 +229,8 @@ bool Movement(const Instruction& instruction, Shape* result, std::string* error)
       return Pad(instruction, result, error);
     case Op::kIota:
       return Iota(instruction, result, error);
-    case Op::kGather:
-      return Gather(instruction, result, error);
+    case Op::kDynamicReshape:
+      return DynamicReshape(instruction, result, error);
     case Op::kCopy:
       *result = instruction.operands[0]->shape;
       result->layout.reset();

@@ -26,8 +26,13 @@ bool Agrees(const Instruction& instruction, const Shape& inferred) {
   if (Compatible(instruction.shape, inferred)) return true;
   switch (instruction.op) {
     case Op::kDot:
+    case Op::kRaggedDot:
+    case Op::kConvolution:
       return instruction.shape.IsArray() && instruction.shape.dims == inferred.dims;
     case Op::kReduce:
+    case Op::kReduceWindow:
+    case Op::kBatchNormTraining:
+    case Op::kBatchNormGrad:
     case Op::kFusion:  // kCustom fusions of XLA's GPU back end aside, bodies say the same
       return SameDims(instruction.shape, inferred);
     default:
@@ -137,7 +142,19 @@ class Verifier {
       }
     } else if (instruction.op == Op::kConditional) {
       size_t branch = 0;
-      for (const Computation* body : instruction.CalledComputations()) {
+      const std::vector<Computation*> branches = instruction.CalledComputations();
+      const Shape& selector = instruction.operands[0]->shape;
+      const bool two = instruction.Has(AttrId::kTrueComputation);
+      if (!selector.IsScalar() || selector.type != (two ? Type::kPred : Type::kS32) ||
+          branches.empty() || instruction.operands.size() != branches.size() + 1) {
+        Report(DiagCode::kOperandsDiffer, instruction.loc,
+               absl::StrCat("conditional takes ", two ? "pred[]" : "s32[]",
+                            " and an operand for each of ", branches.size(), " branches; ",
+                            OperandText(instruction, 0), " and ", instruction.operands.size() - 1,
+                            " operands are given"));
+        return;
+      }
+      for (const Computation* body : branches) {
         const Shape& argument = instruction.operands[++branch]->shape;
         check(*body, absl::StrCat("branch ", branch - 1), 1, &argument, &shape);
       }
