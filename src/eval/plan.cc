@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "src/diag/check.h"
+#include "src/ir/op_table.h"
 
 namespace tpuc {
 namespace {
@@ -30,6 +31,74 @@ void FindTakers(const Computation& computation, Plan* plan) {
   }
 }
 
+// Elements of a loop's state that its body yields as it got them.
+std::vector<bool> PassedOn(const Computation& body) {
+  std::vector<bool> passed;
+  if (body.root->op != Op::kTuple) return passed;
+  for (size_t i = 0; i < body.root->operands.size(); ++i) {
+    const Instruction& in = *body.root->operands[i];
+    passed.push_back(IsElement(in) && in.operands[0]->op == Op::kParameter &&
+                     in.IntAttr(AttrId::kIndex) == static_cast<int64_t>(i));
+  }
+  return passed;
+}
+
+// What takes much longer than reading its result.
+bool IsCostly(const Instruction& in) {
+  switch (InfoOf(in.op).op_class) {
+    case OpClass::kContract:
+    case OpClass::kReduce:
+      return true;
+    default:
+      return in.op == Op::kSort || in.op == Op::kScatter || in.op == Op::kFft ||
+             in.op == Op::kCholesky || in.op == Op::kTriangularSolve || in.op == Op::kScan;
+  }
+}
+
+void FindKept(const Computation& computation, bool is_body, Plan* plan) {
+  constexpr int64_t kSmall = int64_t{1} << 20;  // bytes that any value may keep
+  const int n = static_cast<int>(computation.instructions.size());
+  const std::vector<bool> passed = is_body ? PassedOn(computation) : std::vector<bool>();
+  std::vector<bool> same(n, false), costly(n, false), work(n, false);
+  for (int i = 0; i < n; ++i) {
+    const Instruction& in = *computation.instructions[i];
+    if (!plan->needed[i] || in.op == Op::kParameter || plan->dynamic[i]) continue;
+    const size_t index = IsElement(in) ? static_cast<size_t>(in.IntAttr(AttrId::kIndex)) : 0;
+    if (IsElement(in) && in.operands[0]->op == Op::kParameter) {
+      same[i] = index < passed.size() && passed[index];
+      continue;
+    }
+    // Calls are looked into by their own plans; here they would be walked again and again.
+    same[i] = InfoOf(in.op).op_class != OpClass::kCall && !HasSideEffect(in);
+    costly[i] = IsCostly(in);
+    work[i] = in.op != Op::kConstant && in.op != Op::kTuple && !IsElement(in);
+    for (int operand : plan->operands[i]) {
+      same[i] = same[i] && same[operand];
+      costly[i] = costly[i] || costly[operand];
+      work[i] = work[i] || work[operand];
+    }
+  }
+  std::vector<bool> read(n, false);  // by one that is not the same, or as the root
+  read[plan->root] = true;
+  for (int i = 0; i < n; ++i) {
+    if (!plan->needed[i] || same[i]) continue;
+    for (int operand : plan->operands[i]) read[operand] = true;
+  }
+  plan->kept.resize(n, false);
+  for (int i = 0; i < n; ++i) {
+    const Instruction& in = *computation.instructions[i];
+    plan->kept[i] = plan->needed[i] && same[i] && read[i] && work[i] && in.shape.IsArray() &&
+                    (costly[i] || in.shape.LiteralBytes() <= kSmall);
+    plan->keeps = plan->keeps || plan->kept[i];
+  }
+  plan->needed_again.resize(n, false);
+  plan->needed_again[plan->root] = true;
+  for (int i = n - 1; i >= 0; --i) {
+    if (!plan->needed_again[i] || plan->kept[i]) continue;
+    for (int operand : plan->operands[i]) plan->needed_again[operand] = true;
+  }
+}
+
 bool HasDynamic(const Shape& shape) {
   if (shape.is_dynamic()) return true;
   for (const Shape& element : shape.elements) {
@@ -40,7 +109,7 @@ bool HasDynamic(const Shape& shape) {
 
 }  // namespace
 
-Plan MakePlan(const Computation& computation) {
+Plan MakePlan(const Computation& computation, bool is_body) {
   const int n = static_cast<int>(computation.instructions.size());
   absl::flat_hash_map<const Instruction*, int> position;
   Plan plan;
@@ -82,6 +151,7 @@ Plan MakePlan(const Computation& computation) {
     }
   }
   FindTakers(computation, &plan);
+  FindKept(computation, is_body, &plan);
   return plan;
 }
 

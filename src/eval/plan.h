@@ -1,5 +1,6 @@
 // What running a computation needs to know about it, found once: which instructions the root
-// depends on, where operands stand, and who reads a value last.
+// depends on, where operands stand, who reads a value last, and what stays the same from one time
+// to the next.
 #pragma once
 
 #include <vector>
@@ -18,8 +19,14 @@ struct Plan {
   std::vector<bool> dynamic;    // the result or an operand has a dynamic dimension
   std::vector<int> parameters;  // position of each parameter by number
   int root = 0;
+  // Values that are the same whenever the computation runs (of a loop's body: within one run of the
+  // loop), worth their memory and read by others: kept after the first time. `needed_again` is
+  // `needed` when they are there.
+  std::vector<bool> kept, needed_again;
+  bool keeps = false;  // any
 };
 
-Plan MakePlan(const Computation& computation);
+// is_body: of a while; elements of its state that it passes on unchanged count as the same.
+Plan MakePlan(const Computation& computation, bool is_body);
 
 }  // namespace tpuc

@@ -42,23 +42,38 @@ bool Run::Fits(const Instruction& in, int64_t bytes) {
   return false;
 }
 
-const Plan& Run::PlanOf(const Computation& computation) {
-  std::unique_ptr<Plan>& plan = plans_[&computation];
-  if (!plan) plan = std::make_unique<Plan>(MakePlan(computation));
+const Plan& Run::PlanOf(const Computation& computation, bool is_body) {
+  std::unique_ptr<Plan>& plan = plans_[{&computation, is_body}];
+  if (!plan) plan = std::make_unique<Plan>(MakePlan(computation, is_body));
   return *plan;
 }
 
 void Run::Push(Kind kind, const Computation& computation, Operands arguments) {
+  Kept* kept = nullptr;
+  const Plan& plan = PlanOf(computation, kind == Kind::kBody);
+  if (plan.keeps && depth_ > 0) {
+    std::unique_ptr<Kept>& own = kind == Kind::kBody ? Top().loop : kept_[&computation];
+    if (!own) own = std::make_unique<Kept>();
+    kept = own.get();
+  }
   if (depth_ == frames_.size()) frames_.emplace_back();
   Frame& frame = frames_[depth_++];
   frame.computation = &computation;
-  frame.plan = &PlanOf(computation);
+  frame.plan = &plan;
   frame.kind = kind;
   frame.next = 0;
+  frame.loop.reset();
   frame.values.resize(computation.instructions.size());
+  const bool again = kept != nullptr && kept->filled;
+  frame.needed = again ? &plan.needed_again : &plan.needed;
+  frame.kept = again ? nullptr : kept;
+  if (frame.kept) frame.kept->values.resize(frame.values.size());
+  for (size_t i = 0; again && i < frame.values.size(); ++i) {
+    if (plan.kept[i] && plan.needed_again[i]) frame.values[i] = kept->values[i];
+  }
   for (size_t i = 0; i < arguments.size(); ++i) {
-    const int place = frame.plan->parameters[i];
-    if (frame.plan->needed[place]) frame.values[place] = std::move(arguments[i]);
+    const int place = plan.parameters[i];
+    if ((*frame.needed)[place]) frame.values[place] = std::move(arguments[i]);
   }
 }
 
@@ -75,6 +90,7 @@ bool Run::Call(const Instruction& in, Kind kind, const Computation& computation,
 
 void Run::Finish(Value value) {
   Frame& frame = Top();
+  if (frame.kept && frame.plan->kept[frame.next]) frame.kept->values[frame.next] = value;
   frame.values[frame.next++] = std::move(value);
 }
 
@@ -85,8 +101,8 @@ std::optional<Value> Run::Execute(const Computation& computation, Operands argum
     if (frame.next == static_cast<int>(frame.computation->instructions.size())) {
       if (depth_ == 1) return std::move(frame.values[frame.plan->root]);
       if (!Return()) return std::nullopt;
-    } else if (!frame.plan->needed[frame.next]) {
-      ++frame.next;
+    } else if (!(*frame.needed)[frame.next] || frame.values[frame.next].literal) {
+      ++frame.next;  // nobody asks, or it is there: a parameter, a kept value
     } else if (!Step(*frame.computation->instructions[frame.next])) {
       return std::nullopt;
     }
@@ -99,6 +115,7 @@ bool Run::Return() {
   const Kind kind = ended.kind;
   Value result = std::move(ended.values[ended.plan->root]);
   ended.values.clear();
+  if (ended.kept) ended.kept->filled = true;
   --depth_;
   Frame& frame = Top();
   const Instruction& in = *frame.computation->instructions[frame.next];
@@ -114,7 +131,8 @@ bool Run::Return() {
       return true;
     case Kind::kCondition: {
       if (result.literal->bytes()[0] == 0) {
-        ++frame.next;
+        frame.loop.reset();
+        Finish(std::move(place));
         return true;
       }
       Operands state;

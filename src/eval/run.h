@@ -27,17 +27,24 @@ class Run {
  private:
   // What becomes of a frame's result in the frame below.
   enum class Kind { kCall, kCondition, kBody, kAsync };
+  struct Kept {
+    bool filled = false;
+    std::vector<Value> values;  // where plan.kept
+  };
   struct Frame {
     const Computation* computation;
     const Plan* plan;
+    const std::vector<bool>* needed;
     Kind kind;
     std::vector<Value> values;
     int next = 0;
+    Kept* kept = nullptr;        // to be filled, or null
+    std::unique_ptr<Kept> loop;  // what the body of the loop under way keeps
   };
   using Operands = std::vector<Value>;
 
   // run.cc: frames
-  const Plan& PlanOf(const Computation& computation);
+  const Plan& PlanOf(const Computation& computation, bool is_body);
   bool Call(const Instruction& in, Kind kind, const Computation& computation, Operands arguments);
   void Push(Kind kind, const Computation& computation, Operands arguments);
   bool Return();
@@ -67,7 +74,8 @@ class Run {
   const EvalOptions& options_;
   DiagSink* diags_;
   Memory memory_;  // outlives every value below
-  absl::flat_hash_map<const Computation*, std::unique_ptr<Plan>> plans_;
+  absl::flat_hash_map<std::pair<const Computation*, bool>, std::unique_ptr<Plan>> plans_;
+  absl::flat_hash_map<const Computation*, std::unique_ptr<Kept>> kept_;
   std::vector<Frame> frames_;  // the first depth_ are in use; the others keep their storage
   size_t depth_ = 0;
   uint64_t rng_count_ = 0;
