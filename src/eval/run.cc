@@ -189,8 +189,8 @@ bool Run::Step(const Instruction& in) {
     return true;
   }
   // The last reader takes a value out of the frame, so that its memory ends with the reader.
-  Operands operands;
-  operands.reserve(places.size());
+  Operands& operands = operands_;
+  operands.clear();
   for (size_t j = 0; j < places.size(); ++j) {
     Value& value = frame.values[places[j]];
     operands.push_back(frame.plan->last[frame.next][j] ? std::move(value) : value);

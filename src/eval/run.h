@@ -57,6 +57,9 @@ class Run {
   std::optional<Value> Evaluate(const Instruction& in, Operands* operands);
   std::optional<Value> Constant(const Instruction& in);
   std::optional<Value> Operation(const Instruction& in, Operands* operands);
+  std::optional<Value> OneResult(const Instruction& in, std::vector<const Literal*>* arrays,
+                                 Operands* operands);
+  int Replaced(const Instruction& in, const Shape& shape, const Operands& operands, size_t result);
   bool ResultShapes(const Instruction& in, absl::Span<const Literal* const> arrays,
                     std::vector<Shape>* shapes);
   bool Allocate(const Instruction& in, const std::vector<Shape>& shapes,
@@ -78,6 +81,8 @@ class Run {
   absl::flat_hash_map<const Computation*, std::unique_ptr<Kept>> kept_;
   std::vector<Frame> frames_;  // the first depth_ are in use; the others keep their storage
   size_t depth_ = 0;
+  Operands operands_;  // of the instruction being run; here so that its storage is used again
+  std::vector<const Literal*> arrays_;  // the same, as literals
   uint64_t rng_count_ = 0;
   unsigned __int128 rng_state_ = 0x7012395;  // XLA's first state of rng-get-and-update-state
 };

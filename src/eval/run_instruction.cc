@@ -2,6 +2,7 @@
 // passed on, operations on arrays, custom calls.
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "src/diag/check.h"
@@ -160,24 +161,30 @@ bool Run::ResultShapes(const Instruction& in, absl::Span<const Literal* const> a
   return true;
 }
 
-// Results take the place of operands that end here where the operation allows it.
+// The operand whose place the result may take: one that ends here; -1 if there is none.
+int Run::Replaced(const Instruction& in, const Shape& shape, const Operands& operands,
+                  size_t result) {
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const Value& x = operands[i];
+    const bool own = in.op != Op::kScatter || i == result;
+    if (own && x.owner && x.owner.use_count() == 1 && WorksInPlace(in, i) &&
+        x.literal->shape().type == shape.type && x.literal->byte_size() == shape.LiteralBytes()) {
+      return static_cast<int>(i);
+    }
+  }
+  return -1;
+}
+
 bool Run::Allocate(const Instruction& in, const std::vector<Shape>& shapes,
                    std::vector<const Literal*>* arrays, Operands* operands,
                    std::vector<Literal>* outs) {
   int64_t bytes = 0;
-  std::vector<int> replaced(shapes.size(), -1);
+  std::vector<int> replaced;
   for (size_t r = 0; r < shapes.size(); ++r) {
-    for (size_t i = 0; i < operands->size() && replaced[r] < 0; ++i) {
-      const Value& x = (*operands)[i];
-      const bool own = in.op != Op::kScatter || i == r;
-      if (own && WorksInPlace(in, i) && x.owner && x.owner.use_count() == 1 &&
-          x.literal->shape().type == shapes[r].type &&
-          x.literal->byte_size() == shapes[r].LiteralBytes()) {
-        replaced[r] = static_cast<int>(i);
-      }
+    replaced.push_back(Replaced(in, shapes[r], *operands, r));
+    if (replaced[r] < 0 && __builtin_add_overflow(bytes, shapes[r].LiteralBytes(), &bytes)) {
+      bytes = std::numeric_limits<int64_t>::max();
     }
-    if (replaced[r] < 0) bytes += shapes[r].LiteralBytes();
-    if (bytes < 0) bytes = INT64_MAX / 2;
   }
   if (!Fits(in, bytes)) return false;
   for (size_t r = 0; r < shapes.size(); ++r) {
@@ -198,31 +205,57 @@ bool Run::Allocate(const Instruction& in, const std::vector<Shape>& shapes,
   return true;
 }
 
+// The common case, without lists: loops on scalars run through here a million times.
+std::optional<Value> Run::OneResult(const Instruction& in, std::vector<const Literal*>* arrays,
+                                    Operands* operands) {
+  Literal out;
+  const int replaced = Replaced(in, in.shape, *operands, 0);
+  if (replaced >= 0) {
+    out = std::move((*operands)[replaced].owner->literal);
+    out.Reinterpret(in.shape);
+    if (in.op == Op::kCopy || in.op == Op::kReshape) return Value::Array(std::move(out), &memory_);
+    (*arrays)[replaced] = &out;
+  } else {
+    if (!Fits(in, in.shape.LiteralBytes())) return std::nullopt;
+    out = Literal(in.shape);
+    if (in.op == Op::kScatter) {
+      std::memcpy(out.bytes(), (*arrays)[0]->bytes(), (*arrays)[0]->byte_size());
+    }
+  }
+  std::string error;
+  Literal* pointer = &out;
+  const bool ok = in.op == Op::kRng
+                      ? EvalRng(*(*arrays)[0], *(*arrays)[1], in.StringAttr(AttrId::kDistribution),
+                                ++rng_count_, &out, &error)
+                      : EvalInstruction(in, *arrays, options_, {&pointer, 1}, &error);
+  if (!ok) return Unsupported(in, error);
+  return Value::Array(std::move(out), &memory_);
+}
+
 std::optional<Value> Run::Operation(const Instruction& in, Operands* operands) {
-  std::vector<const Literal*> arrays;
+  arrays_.clear();
   for (size_t i = 0; i < operands->size(); ++i) {
     if (!(*operands)[i].literal) {
       return Unsupported(
           in, absl::StrCat(OpName(in.op), " of ", ToString(in.operands[i]->shape, false)));
     }
-    arrays.push_back((*operands)[i].literal);
+    arrays_.push_back((*operands)[i].literal);
+  }
+  const Frame& frame = Top();
+  if (in.shape.IsArray() && !frame.plan->dynamic[frame.next]) {
+    return OneResult(in, &arrays_, operands);
   }
   std::vector<Shape> shapes;
-  if (!ResultShapes(in, arrays, &shapes)) return std::nullopt;
+  if (!ResultShapes(in, arrays_, &shapes)) return std::nullopt;
   std::vector<Literal> outs;
   outs.reserve(shapes.size());
-  if (!Allocate(in, shapes, &arrays, operands, &outs)) return std::nullopt;
+  if (!Allocate(in, shapes, &arrays_, operands, &outs)) return std::nullopt;
   std::string error;
-  bool ok;
-  if (in.op == Op::kRng) {
-    ok = EvalRng(*arrays[0], *arrays[1], in.StringAttr(AttrId::kDistribution), ++rng_count_,
-                 &outs[0], &error);
-  } else {
-    std::vector<Literal*> pointers;
-    for (Literal& out : outs) pointers.push_back(&out);
-    ok = EvalInstruction(in, arrays, options_, absl::MakeSpan(pointers), &error);
+  std::vector<Literal*> pointers;
+  for (Literal& out : outs) pointers.push_back(&out);
+  if (!EvalInstruction(in, arrays_, options_, absl::MakeSpan(pointers), &error)) {
+    return Unsupported(in, error);
   }
-  if (!ok) return Unsupported(in, error);
   if (!in.shape.IsTuple()) return Value::Array(std::move(outs[0]), &memory_);
   std::vector<Value> elements;
   for (Literal& out : outs) elements.push_back(Value::Array(std::move(out), &memory_));
