@@ -51,8 +51,9 @@ bool CombinesValues(const Instruction& instruction, const Computation& body,
   }
   if (fits) return true;
   return Fail(error, absl::StrCat("'", body.name, "' yields ", ToString(root, false), "; ",
-                                  OpName(instruction.op), " of ", n, " operand", n == 1 ? "" : "s",
-                                  " needs what its parameters are"));
+                                  OpName(instruction.op), " of ", n, " operand",
+                                  n == 1 ? "" : "s", " needs ", n, " result", n == 1 ? "" : "s",
+                                  ", as its parameters are"));
 }
 
 bool ComparesScalars(const Instruction& instruction, const Computation& body,
