@@ -138,6 +138,49 @@ void AppendCopies(const isa::Program& p, const RunStats* run, size_t width, std:
   }
 }
 
+// Innermost loops, those that take longest first: trips, cycles from one to the next, and the least
+// possible where that is less.
+void AppendLoops(const isa::Program& p, size_t width, std::string* out) {
+  constexpr int kLines = 2;
+  struct Entry {
+    const std::string* kernel;
+    const isa::LoopInfo* loop;
+    int64_t cycles;
+  };
+  std::vector<Entry> entries;
+  for (const isa::Function& f : p.kernels) {
+    for (const isa::LoopInfo& l : f.info.loops) {
+      entries.push_back({&f.name, &l, l.ii * std::max<int64_t>(1, l.trips)});
+    }
+  }
+  if (entries.empty()) return;
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const Entry& a, const Entry& b) { return a.cycles > b.cycles; });
+  std::string line = "loops: ";
+  int lines = 0;
+  *out += "\n";
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const isa::LoopInfo& l = *entries[i].loop;
+    std::string text =
+        absl::StrCat(*entries[i].kernel, " ", l.trips < 0 ? "?" : absl::StrCat(l.trips), " x ",
+                     l.ii, l.ii > l.mii ? absl::StrCat(" (MII ", l.mii, ")") : "", " ",
+                     l.bound.substr(0, l.bound.find_first_of(",;")));
+    std::string rest = absl::StrCat("; ", entries.size() - i, " more");
+    if (line.size() + text.size() + rest.size() + 2 > width) {
+      if (++lines == kLines) {
+        absl::StrAppend(out, line, rest, "\n");
+        return;
+      }
+      absl::StrAppend(out, line, ";\n");
+      line = "  ";
+    } else if (i > 0) {
+      line += "; ";
+    }
+    line += text;
+  }
+  absl::StrAppend(out, line, "\n");
+}
+
 }  // namespace
 
 std::string StatsText(const isa::Program& program, const RunStats* run, const CheckResult* check,
@@ -152,6 +195,7 @@ std::string StatsText(const isa::Program& program, const RunStats* run, const Ch
   out += "\n\n";
   AppendKernels(program, run, columns, &out);
   if (run && chip) out += BoundsText(program, *run, *chip);
+  AppendLoops(program, columns, &out);
   AppendVmem(program, columns, &out);
   AppendCopies(program, run, columns, &out);
   if (check) {
