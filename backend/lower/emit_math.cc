@@ -13,6 +13,8 @@
 namespace tpuc::lower {
 
 namespace {
+
+constexpr int kDivisorKey = -20;  // of the memo: -20 to -23
 constexpr float kLog2E = 1.44269504088896341f, kLn2 = 0.69314718055994531f;
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -88,16 +90,29 @@ Operand Lowering::Divide(Operand a, Operand b) {
   float numerator = 2;
   if (a.is_imm()) std::memcpy(&numerator, &a.imm, 4);
   if (numerator == 1) return b_.Eup(Opcode::kVrcp, b);
-  if (!(std::fabs(numerator) <= 1)) {
-    // The reciprocal of a divisor from 2^126 on is subnormal, which is zero here: divide a quarter
-    // by a quarter.
-    float limit = std::ldexp(1.0f, 126);
-    Operand big = V(Opcode::kVmor, V(Opcode::kVcmpGeF32, b, F32(limit)),
-                    V(Opcode::kVcmpLeF32, b, F32(-limit)));
-    a = Vsel(big, Mul(a, F32(0.25f)), a);
-    b = Vsel(big, Mul(b, F32(0.25f)), b);
+  // What depends on the divisor alone is made once for all that it divides.
+  auto once = [&](int what, const std::function<Operand()>& make) {
+    Key key{kDivisorKey - what, {}, {Coord::Const(b.reg.id)}};
+    if (const Operand* v = Recall(key)) return *v;
+    Operand v = make();
+    Remember(key, v);
+    return v;
+  };
+  if (std::fabs(numerator) <= 1) {
+    return Mul(a, once(0, [&] { return Operand(b_.Eup(Opcode::kVrcp, b)); }));
   }
-  return Mul(a, b_.Eup(Opcode::kVrcp, b_.AsReg(b)));
+  // The reciprocal of a divisor from 2^126 on is subnormal, which is zero here: divide a quarter
+  // by a quarter.
+  Operand big = once(1, [&] {
+    float limit = std::ldexp(1.0f, 126);
+    return Operand(V(Opcode::kVmor, V(Opcode::kVcmpGeF32, b, F32(limit)),
+                     V(Opcode::kVcmpLeF32, b, F32(-limit))));
+  });
+  Operand scale = once(2, [&] { return Vsel(big, F32(0.25f), F32(1)); });
+  Operand reciprocal = once(3, [&] {
+    return Operand(b_.Eup(Opcode::kVrcp, b_.AsReg(Vsel(big, Mul(b, F32(0.25f)), b))));
+  });
+  return Mul(Mul(a, scale), reciprocal);
 }
 
 // erf by its Taylor series for |x| < 1/2 and, beyond, 1 - exp(-x^2) times a rational function of

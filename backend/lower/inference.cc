@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "backend/lower/lowering.h"
+#include "src/ir/op_table.h"
 
 namespace tpuc::lower {
 
@@ -57,10 +58,41 @@ bool ScalarOp(const Node& n) {
 
 }  // namespace
 
+// Dimensions along which all elements are the same: those that a broadcast adds, and all but the
+// counted one of an iota.
+uint64_t Lowering::AlikeAlong(NodeId id) const {
+  const Node& n = node(id);
+  const int rank = n.shape.rank();
+  if (n.kind != Node::Kind::kHlo || rank == 0 || rank > 63) return 0;
+  const uint64_t all = (uint64_t{1} << rank) - 1;
+  if (n.op == Op::kIota) {
+    return all & ~(uint64_t{1} << std::get<int64_t>(*n.Find(AttrId::kIotaDimension)));
+  }
+  if (n.op == Op::kBroadcast) {
+    const NodeId o = n.operands[0];
+    const Ints& map = n.IntsAttr(AttrId::kDimensions);
+    uint64_t alike = all;
+    for (size_t d = 0; d < map.size(); ++d) {
+      const bool stretched = dims(o)[d] != n.shape.dims[map[d]];
+      if (!stretched && !(info[o].alike >> d & 1)) alike &= ~(uint64_t{1} << map[d]);
+    }
+    return alike;
+  }
+  if (InfoOf(n.op).op_class != OpClass::kElementwise) return 0;
+  uint64_t alike = all;
+  for (NodeId o : n.operands) {
+    if (dims(o).empty()) continue;
+    if (dims(o) != n.shape.dims) return 0;
+    alike &= info[o].alike;
+  }
+  return alike;
+}
+
 void Lowering::InferNode(NodeId id) {
   const Node& n = node(id);
   NodeInfo& i = info[id];
   int rank = static_cast<int>(n.shape.dims.size());
+  i.alike = AlikeAlong(id);
   i.stable = n.kind == Node::Kind::kHlo;
   for (NodeId o : n.operands) i.stable = i.stable && info[o].stable;
   switch (n.kind) {

@@ -99,10 +99,14 @@ Operand Lowering::Invariant(const Coords& at, bool allowed, const std::function<
 
 // ---- the evaluator ----
 
-Operand Lowering::Get(NodeId id, VLayout want, const Coords& at) {
+Operand Lowering::Get(NodeId id, VLayout want, const Coords& where) {
   if (failed_) return Imm(0);
   const Node& n = node(id);
   NodeInfo& i = info[id];
+  Coords at = where;  // registers that are alike are one
+  for (size_t d = 0; i.alike != 0 && d < at.size(); ++d) {
+    if (i.alike >> d & 1) at[d] = Coord::Const(0);
+  }
   bool serves = i.flexible || Serves(i.natural, want, n.shape.dims);
   VLayout layout = i.flexible || !serves ? want : i.natural;
   Key key{id, layout, at};

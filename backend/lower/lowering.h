@@ -65,6 +65,7 @@ struct NodeInfo {
   MemView view;
   int source = -1;  // source row
   int uses = 0;
+  uint64_t alike = 0;  // bit d: the value is the same all along dimension d
 };
 
 // Sublanes from .. to - 1 of a load or store.
@@ -166,6 +167,7 @@ class Lowering {
   // ---- layout inference: inference.cc ----
   void InferLayouts();
   void InferNode(NodeId id);
+  uint64_t AlikeAlong(NodeId id) const;
   // A reshape that only adds or drops dimensions of size 1: result dim -> operand dim (-1: new).
   bool DegenerateReshape(const Node& n, std::vector<int>* operand_dim) const;
 
@@ -347,7 +349,7 @@ class Lowering {
   bool RowWise(const NestItem& item);
   bool InlineReduce(NodeId id);
   bool HasLaterLoad(const kernel::Region& region, NodeId store);
-  bool UsersWithin(NodeId dot, const std::vector<NestItem>& nest,
+  bool UsersWithin(NodeId value, const std::vector<NestItem>& nest,
                    const std::vector<NestItem>& items);
   bool StoreInPlace(const NestItem& value, std::vector<NestItem>* items);
   void EmitNest(const std::vector<NestItem>& nest, const std::vector<NestItem>& items);

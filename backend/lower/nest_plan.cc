@@ -350,23 +350,39 @@ bool Lowering::HasLaterLoad(const kernel::Region& region, NodeId store) {
   return false;
 }
 
-// Whether all that uses the dot is computed in this nest.
-bool Lowering::UsersWithin(NodeId dot, const std::vector<NestItem>& nest,
+// Whether all that uses the value is computed in this nest. What other values of the nest make of
+// it is read from their places.
+bool Lowering::UsersWithin(NodeId value, const std::vector<NestItem>& nest,
                            const std::vector<NestItem>& items) {
-  std::vector<char> one(k.nodes.size(), 0);
-  one[dot] = 1;
+  std::vector<char> made(k.nodes.size(), 0);
+  for (const NestItem& x : nest) {
+    if (x.kind == NestItem::Kind::kValue && x.node != value) made[x.node] = 1;
+  }
+  auto reaches = [&](NodeId from) {
+    std::vector<char> seen(k.nodes.size(), 0);
+    std::vector<NodeId> stack = {from};
+    while (!stack.empty()) {
+      NodeId x = stack.back();
+      stack.pop_back();
+      if (x == value) return true;
+      if (seen[x] || made[x] || info[x].ready) continue;
+      seen[x] = 1;
+      for (NodeId o : node(x).operands) stack.push_back(o);
+    }
+    return false;
+  };
   for (const NestItem& item : items) {
-    if (item.node == dot && item.kind == NestItem::Kind::kValue) continue;
+    if (item.node == value && item.kind == NestItem::Kind::kValue) continue;
     if (item.kind == NestItem::Kind::kControl) {
       for (NodeId o : OuterValues(item.node)) {
-        if (ReachesMember(o, one)) return false;
+        if (reaches(o)) return false;
       }
       continue;
     }
     bool here = false;
     for (const NestItem& x : nest) here |= x.kind == item.kind && x.node == item.node;
     if (!here && !(item.kind == NestItem::Kind::kValue && info[item.node].ready) &&
-        ReachesMember(ValueOf(item), one)) {
+        reaches(ValueOf(item))) {
       return false;
     }
   }

@@ -160,11 +160,11 @@ void Lowering::EmitNest(const std::vector<NestItem>& nest, const std::vector<Nes
   const NestItem& seed = nest[0];
   NodeId v = ValueOf(seed);
   for (const NestItem& item : nest) {
-    // A dot whose users are all here needs no place.
-    if (item.kind == NestItem::Kind::kValue && node(item.node).op == Op::kDot && DotDrives(item) &&
-        UsersWithin(item.node, nest, items)) {
-      continue;
-    }
+    // A value whose users are all here needs no place.
+    const bool passes = item.kind == NestItem::Kind::kValue &&
+                        (node(item.node).op == Op::kDot ? DotDrives(item)
+                                                        : nest.size() > 1 && RowWise(item));
+    if (passes && UsersWithin(item.node, nest, items)) continue;
     bool reshape = item.kind == NestItem::Kind::kValue &&
                    (node(item.node).op == Op::kReshape || node(item.node).op == Op::kBitcast) &&
                    node(item.node).kind == Node::Kind::kHlo && NeedsMemory(item.node);
@@ -266,8 +266,8 @@ int64_t Lowering::RowUnroll(const std::vector<NestItem>& nest) {
     }
     tiles = std::max(tiles, t);
   }
-  int64_t rows = std::max<int64_t>(1, (latency ? 64 : 16) / std::max<int64_t>(1, tiles));
-  if (latency) rows = std::max<int64_t>(rows, shared ? 4 : 8);
+  int64_t rows = std::max<int64_t>(1, 32 / std::max<int64_t>(1, tiles));
+  if (latency) rows = std::max<int64_t>(rows, shared ? 2 : 4);
   return std::min<int64_t>(rows, 32);
 }
 
