@@ -95,6 +95,18 @@ Operand Lowering::EvalElementwise(NodeId id, VLayout layout, const Coords& at) {
       }
       if (BitsOf(t) < 32) return RoundTo(t, args[0]);
       return args[0];
+    case Op::kReducePrecision: {
+      int64_t exponent = std::get<int64_t>(*n.Find(AttrId::kExponentBits));
+      int64_t mantissa = std::get<int64_t>(*n.Find(AttrId::kMantissaBits));
+      if (exponent < 1 || mantissa < 0) {
+        Fail(id, absl::StrCat("to ", exponent, " exponent and ", mantissa, " mantissa bits"));
+        return Imm(0);
+      }
+      // As wide a range as the type's own takes nothing away.
+      bool narrower =
+          t == Type::kF32 || t == Type::kBF16 || exponent < NarrowFormat(t)->exponent_bits;
+      return RoundTo(t, ReducePrecision(args[0], narrower ? exponent : 8, mantissa));
+    }
     case Op::kCompare:
       return Compare(n, args[0], args[1], id);
     case Op::kSelect: {

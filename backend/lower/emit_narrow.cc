@@ -3,6 +3,7 @@
 // them: integer operations do.
 //
 //   f16 1.5 = 0x3e00  <->  f32 0x3fc00000:  (0x3e00 << 13) + (112 << 23)
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -57,20 +58,41 @@ Places PlacesOf(const num::FloatFormat& f) {
 
 }  // namespace
 
+// The mantissa without its last `drop` bits, ties to even; NaN may become anything.
+Operand Lowering::RoundMantissa(Operand x, int drop) {
+  if (drop == 0) return x;
+  Operand odd = V(Opcode::kVand, V(Opcode::kVshrl, x, Imm(drop)), Imm(1));
+  Operand r = V(Opcode::kVaddS32, V(Opcode::kVaddS32, x, Imm((1 << (drop - 1)) - 1)), odd);
+  return V(Opcode::kVand, r, Imm(-(int64_t{1} << drop)));
+}
+
 // The nearest value of the format, ties to even; beyond its range infinity, or NaN where it has
 // none.
 Operand Lowering::RoundNarrow(const num::FloatFormat& format, Operand v) {
   Places p = PlacesOf(format);
   Operand x = b_.AsReg(v);
-  Operand odd = V(Opcode::kVand, V(Opcode::kVshrl, x, Imm(p.drop)), Imm(1));
-  Operand r = V(Opcode::kVaddS32, V(Opcode::kVaddS32, x, Imm((1 << (p.drop - 1)) - 1)), odd);
-  r = V(Opcode::kVand, r, Imm(-(int64_t{1} << p.drop)));
-  Operand mag = V(Opcode::kVand, r, Imm(0x7fffffff));
-  Operand over = b_.Op(Opcode::kVcmpGtS32, {mag, Imm(p.max)});
+  Operand r = RoundMantissa(x, p.drop);
+  Operand over = b_.Op(Opcode::kVcmpGtS32, {Abs(r), Imm(p.max)});
   Operand special = p.infinity ? CopySign(Imm(0x7f800000), x) : F32(kNan);
   r = Vsel(over, special, r);
   Operand sub = Mul(V(Opcode::kVroundF32, Mul(x, F32(p.unit))), F32(1 / p.unit));
   r = Vsel(b_.Op(Opcode::kVcmpLtS32, {Abs(x), Imm(p.min)}), sub, r);
+  return Vsel(IsNan(x), x, r);
+}
+
+// reduce-precision: as a format of these widths would hold it, but for its subnormals, which are
+// zero (XLA).
+Operand Lowering::ReducePrecision(Operand v, int64_t exponent_bits, int64_t mantissa_bits) {
+  Operand x = b_.AsReg(v);
+  int drop = 23 - static_cast<int>(std::min<int64_t>(23, mantissa_bits));
+  Operand r = RoundMantissa(x, drop);
+  if (exponent_bits < 8) {
+    int64_t bias = (int64_t{1} << (exponent_bits - 1)) - 1;
+    Operand over = b_.Op(Opcode::kVcmpGeS32, {Abs(r), Imm((127 + bias + 1) << 23)});
+    Operand under = b_.Op(Opcode::kVcmpLtS32, {Abs(r), Imm((127 - bias + 1) << 23)});
+    r = Vsel(over, CopySign(Imm(0x7f800000), x), r);
+    r = Vsel(under, V(Opcode::kVand, x, Imm(0x80000000)), r);
+  }
   return Vsel(IsNan(x), x, r);
 }
 

@@ -205,7 +205,9 @@ class Lowering {
   MemView NewTemporary(absl::string_view name, const MemForm& form);
 
   // ---- emit_narrow.cc ----
+  Operand RoundMantissa(Operand x, int drop);
   Operand RoundNarrow(const num::FloatFormat& format, Operand v);
+  Operand ReducePrecision(Operand v, int64_t exponent_bits, int64_t mantissa_bits);
   Operand DecodeNarrow(const num::FloatFormat& format, Operand bits);
   Operand EncodeNarrow(const num::FloatFormat& format, Operand v);
 

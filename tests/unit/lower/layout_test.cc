@@ -189,6 +189,22 @@ TEST(NarrowTypes, EveryF16AndEveryF8) {
   }
 }
 
+TEST(NarrowTypes, ReducePrecision) {
+  for (auto [exponent, mantissa] :
+       {std::pair<int64_t, int64_t>{8, 7}, {5, 10}, {4, 3}, {8, 23}, {3, 0}}) {
+    Dims d{16, 200};
+    KernelBuilder b;
+    int x = b.In(d), o = b.Out(d), p = b.Out(d);
+    std::vector<Attr> attrs = {{AttrId::kExponentBits, exponent},
+                               {AttrId::kMantissaBits, mantissa}};
+    NodeId v = b.Load(x);
+    b.Store(o, b.Like(Op::kReducePrecision, {b.Like(Op::kMultiply, {v, b.Splat(300, d)})}, attrs));
+    b.Store(p,
+            b.Like(Op::kReducePrecision, {b.Like(Op::kMultiply, {v, b.Splat(0.02f, d)})}, attrs));
+    Expect(b, absl::StrCat("reduce-precision ", exponent, ", ", mantissa));
+  }
+}
+
 TEST(NarrowTypes, Dots) {
   for (Type t : {Type::kF16, Type::kF8E4M3FN, Type::kF8E5M2}) {
     KernelBuilder b;
