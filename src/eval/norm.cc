@@ -1,56 +1,152 @@
-// Batch normalisation (norm.h). Formulas: XLA's operation semantics of batch-norm-*; variance is
-// E[x^2] - E[x]^2 taken as the mean square distance, epsilon inside the root.
+// Batch normalisation (norm.h). The operand is walked in runs of one feature:
+// [outer][feature][run]. Formulas: XLA's operation semantics of batch-norm-*; the variance is the
+// mean square distance from the mean, epsilon stands inside the root. Sums are in f64.
 #include "src/eval/norm.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "src/eval/blocks.h"
 #include "src/ir/native.h"
 
 namespace tpuc {
 namespace {
 
-std::vector<double> Load(const Literal& x) {
-  std::vector<double> values(x.size());
-  VisitCompute(x.shape().type, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    std::vector<T> wide(x.size());
-    Widen(x.shape().type, x.bytes(), 0, x.size(), wide.data());
-    for (size_t i = 0; i < wide.size(); ++i) values[i] = static_cast<double>(wide[i]);
-  });
+using Vector = std::vector<double>;  // one value a feature
+
+Vector Load(const Literal& x) {
+  Vector values(x.size());
+  for (int64_t i = 0; i < x.size(); ++i) {
+    values[i] = ElementAsDouble(x.shape().type, x.bytes(), i);
+  }
   return values;
 }
 
-void Store(const std::vector<double>& values, Literal* x) {
+void Store(const Vector& values, Literal* x) {
   VisitCompute(x->shape().type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    std::vector<T> narrow(values.size());
-    for (size_t i = 0; i < values.size(); ++i) narrow[i] = static_cast<T>(values[i]);
-    Narrow(x->shape().type, narrow.data(), x->size(), x->bytes(), 0);
+    for (size_t i = 0; i < values.size(); ++i) {
+      const T narrow = static_cast<T>(values[i]);
+      Narrow(x->shape().type, &narrow, 1, x->bytes(), static_cast<int64_t>(i));
+    }
   });
 }
 
-// The feature of element i.
-struct Features {
-  int64_t inner = 1, count = 1;
-  int64_t operator()(size_t i) const { return static_cast<int64_t>(i) / inner % count; }
+struct Runs {
+  int64_t outer = 1, features = 1, run = 1;
+  Runs(const Literal& x, int64_t index) {
+    const Dims& dims = x.shape().dims;
+    for (int64_t d = 0; d < static_cast<int64_t>(dims.size()); ++d) {
+      (d < index ? outer : d == index ? features : run) *= dims[d];
+    }
+  }
+  double each() const { return static_cast<double>(outer * run); }
 };
 
-struct Statistics {
-  std::vector<double> mean, variance;
-};
-Statistics StatisticsOf(const std::vector<double>& x, const Features& feature) {
-  const int64_t each = static_cast<int64_t>(x.size()) / std::max<int64_t>(1, feature.count);
-  Statistics s{std::vector<double>(feature.count), std::vector<double>(feature.count)};
-  for (size_t i = 0; i < x.size(); ++i) s.mean[feature(i)] += x[i];
-  for (double& m : s.mean) m /= static_cast<double>(each);
-  for (size_t i = 0; i < x.size(); ++i) {
-    const double d = x[i] - s.mean[feature(i)];
-    s.variance[feature(i)] += d * d;
+// Calls f(feature, first element, count) for blocks of at most kBlock elements of one feature.
+template <typename F>
+void ForRuns(const Runs& runs, F&& f) {
+  int64_t at = 0;
+  for (int64_t o = 0; o < runs.outer; ++o) {
+    for (int64_t c = 0; c < runs.features; ++c, at += runs.run) {
+      for (int64_t i = 0; i < runs.run; i += kBlock) {
+        f(c, at + i, std::min(kBlock, runs.run - i));
+      }
+    }
   }
-  for (double& v : s.variance) v /= static_cast<double>(each);
-  return s;
+}
+
+// A few values of an operand, widened where they must be.
+template <typename T>
+class Reader {
+ public:
+  explicit Reader(const Literal& x) : x_(x) {}
+  const T* At(int64_t first, int64_t n) {
+    const Type type = x_.shape().type;
+    if (IsNative(type)) return x_.data<T>() + first;
+    Widen(type, x_.bytes(), first, n, buffer_);
+    return buffer_;
+  }
+
+ private:
+  const Literal& x_;
+  T buffer_[kBlock];
+};
+
+// The sum of f(x[i]), in eight parts that the compiler keeps in vectors.
+template <typename T, typename F>
+double Sum(const T* x, int64_t n, F&& f) {
+  double parts[8] = {};
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    for (int k = 0; k < 8; ++k) parts[k] += f(static_cast<double>(x[i + k]));
+  }
+  for (; i < n; ++i) parts[0] += f(static_cast<double>(x[i]));
+  for (int k = 1; k < 8; ++k) parts[0] += parts[k];
+  return parts[0];
+}
+
+template <typename T>
+void Statistics(const Literal& a, const Runs& runs, Vector* mean, Vector* variance) {
+  Reader<T> in(a);
+  mean->assign(runs.features, 0);
+  variance->assign(runs.features, 0);
+  ForRuns(runs, [&](int64_t c, int64_t first, int64_t n) {
+    (*mean)[c] += Sum(in.At(first, n), n, [](double x) { return x; });
+  });
+  for (double& m : *mean) m /= runs.each();
+  ForRuns(runs, [&](int64_t c, int64_t first, int64_t n) {
+    const double m = (*mean)[c];
+    (*variance)[c] += Sum(in.At(first, n), n, [m](double x) { return (x - m) * (x - m); });
+  });
+  for (double& v : *variance) v /= runs.each();
+}
+
+// out = x * factor + addend, feature by feature.
+template <typename T>
+void Scale(const Literal& a, const Runs& runs, const Vector& factor, const Vector& addend,
+           Literal* out) {
+  Reader<T> in(a);
+  T block[kBlock];
+  ForRuns(runs, [&](int64_t c, int64_t first, int64_t n) {
+    const T* x = in.At(first, n);
+    const double f = factor[c], g = addend[c];
+    for (int64_t i = 0; i < n; ++i) {
+      block[i] = static_cast<T>(static_cast<double>(x[i]) * f + g);
+    }
+    Narrow(out->shape().type, block, n, out->bytes(), first);
+  });
+}
+
+template <typename T>
+void Gradient(absl::Span<const Literal* const> operands, const Runs& runs, double epsilon,
+              absl::Span<Literal* const> outs) {
+  const Vector scale = Load(*operands[1]), mean = Load(*operands[2]), variance = Load(*operands[3]);
+  Reader<T> in(*operands[0]), grad(*operands[4]);
+  Vector root(runs.features), d_scale(runs.features), d_offset(runs.features);
+  for (int64_t c = 0; c < runs.features; ++c) root[c] = std::sqrt(variance[c] + epsilon);
+  ForRuns(runs, [&](int64_t c, int64_t first, int64_t n) {
+    const T *x = in.At(first, n), *dy = grad.At(first, n);
+    for (int64_t i = 0; i < n; ++i) {
+      d_scale[c] += static_cast<double>(dy[i]) * (static_cast<double>(x[i]) - mean[c]) / root[c];
+      d_offset[c] += static_cast<double>(dy[i]);
+    }
+  });
+  T block[kBlock];
+  ForRuns(runs, [&](int64_t c, int64_t first, int64_t n) {
+    const T *x = in.At(first, n), *dy = grad.At(first, n);
+    for (int64_t i = 0; i < n; ++i) {
+      const double normal = (static_cast<double>(x[i]) - mean[c]) / root[c];
+      block[i] = static_cast<T>(scale[c] / root[c] *
+                                (static_cast<double>(dy[i]) - d_offset[c] / runs.each() -
+                                 normal * d_scale[c] / runs.each()));
+    }
+    Narrow(outs[0]->shape().type, block, n, outs[0]->bytes(), first);
+  });
+  Store(d_scale, outs[1]);
+  Store(d_offset, outs[2]);
 }
 
 }  // namespace
@@ -58,54 +154,35 @@ Statistics StatisticsOf(const std::vector<double>& x, const Features& feature) {
 bool EvalBatchNorm(const Instruction& in, absl::Span<const Literal* const> operands,
                    absl::Span<Literal* const> outs, std::string* error) {
   const Literal& a = *operands[0];
-  if (!IsFloat(a.shape().type)) {
-    *error = absl::StrCat(OpName(in.op), " of ", TypeName(a.shape().type));
+  const Type type = a.shape().type;
+  const bool other = in.op == Op::kBatchNormGrad && operands[4]->shape().type != type;
+  if (!IsFloat(type) || outs[0]->shape().type != type || other) {
+    *error = absl::StrCat(OpName(in.op), " of ", TypeName(type), " to ",
+                          TypeName(outs[0]->shape().type));
     return false;
   }
-  const int64_t index = in.IntAttr(AttrId::kFeatureIndex);
   const double epsilon = std::get<double>(*in.Find(AttrId::kEpsilon));
-  Features feature;
-  feature.count = a.shape().dims[index];
-  for (int64_t d = index + 1; d < a.shape().rank(); ++d) feature.inner *= a.shape().dims[d];
-  const std::vector<double> x = Load(a), scale = Load(*operands[1]);
-  std::vector<double> y(x.size());
-  if (in.op == Op::kBatchNormGrad) {
-    const std::vector<double> mean = Load(*operands[2]), variance = Load(*operands[3]);
-    const std::vector<double> dy = Load(*operands[4]);
-    const double each = static_cast<double>(x.size()) / static_cast<double>(feature.count);
-    std::vector<double> d_scale(feature.count), d_offset(feature.count);
-    const auto normal = [&](size_t i) {
-      const int64_t f = feature(i);
-      return (x[i] - mean[f]) / std::sqrt(variance[f] + epsilon);
-    };
-    for (size_t i = 0; i < x.size(); ++i) {
-      d_scale[feature(i)] += dy[i] * normal(i);
-      d_offset[feature(i)] += dy[i];
+  const Runs runs(a, in.IntAttr(AttrId::kFeatureIndex));
+  return VisitCompute(type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if (in.op == Op::kBatchNormGrad) return Gradient<T>(operands, runs, epsilon, outs);
+    Vector mean, variance;
+    if (in.op == Op::kBatchNormTraining) {
+      Statistics<T>(a, runs, &mean, &variance);
+      Store(mean, outs[1]);
+      Store(variance, outs[2]);
+    } else {
+      mean = Load(*operands[3]);
+      variance = Load(*operands[4]);
     }
-    for (size_t i = 0; i < x.size(); ++i) {
-      const int64_t f = feature(i);
-      y[i] = scale[f] / std::sqrt(variance[f] + epsilon) *
-             (dy[i] - d_offset[f] / each - normal(i) * d_scale[f] / each);
+    const Vector scale = Load(*operands[1]), offset = Load(*operands[2]);
+    Vector factor(runs.features), addend(runs.features);
+    for (int64_t c = 0; c < runs.features; ++c) {
+      factor[c] = scale[c] / std::sqrt(variance[c] + epsilon);
+      addend[c] = offset[c] - mean[c] * factor[c];
     }
-    Store(y, outs[0]);
-    Store(d_scale, outs[1]);
-    Store(d_offset, outs[2]);
-    return true;
-  }
-  const std::vector<double> offset = Load(*operands[2]);
-  const bool training = in.op == Op::kBatchNormTraining;
-  const Statistics s =
-      training ? StatisticsOf(x, feature) : Statistics{Load(*operands[3]), Load(*operands[4])};
-  for (size_t i = 0; i < x.size(); ++i) {
-    const int64_t f = feature(i);
-    y[i] = (x[i] - s.mean[f]) / std::sqrt(s.variance[f] + epsilon) * scale[f] + offset[f];
-  }
-  Store(y, outs[0]);
-  if (training) {
-    Store(s.mean, outs[1]);
-    Store(s.variance, outs[2]);
-  }
-  return true;
+    Scale<T>(a, runs, factor, addend, outs[0]);
+  });
 }
 
 }  // namespace tpuc
