@@ -31,8 +31,8 @@ class Pipeliner {
   const char* Obstacle(const llo::Loop& l) const;
   void ReportBlocks(const llo::Loop& l, LoopReport* report) const;
   bool Try(schedule::LoopGraph graph, LoopReport* report);
-  bool FitsRegisters(const schedule::LoopGraph& graph, const schedule::ModuloTimes& times,
-                     int block) const;
+  double RegisterShare(const schedule::LoopGraph& graph, const schedule::ModuloTimes& times,
+                       int block) const;
   bool Replace(int loop, schedule::PipelinedLoop pipelined);
   void ShiftAfter(int block, int by);
   void PointGraphsAtBlocks();
@@ -90,9 +90,11 @@ void Pipeliner::ReportBlocks(const llo::Loop& l, LoopReport* report) const {
                                " in turn; ", units.name, " ", units.cycles);
 }
 
-// What lives across the loop and what its trips hold, together.
-bool Pipeliner::FitsRegisters(const schedule::LoopGraph& graph, const schedule::ModuloTimes& times,
-                              int block) const {
+// What the trips hold, as a share of the registers that what lives across the loop leaves: of the
+// class that is shortest.
+double Pipeliner::RegisterShare(const schedule::LoopGraph& graph,
+                                const schedule::ModuloTimes& times, int block) const {
+  double share = 0;
   std::array<int, 4> registers = schedule::RegistersOf(chip_);
   for (isa::RegClass cls : schedule::kClasses) {
     const llo::BitSet& in = live_[ClassIndex(cls)].in[block];
@@ -100,11 +102,11 @@ bool Pipeliner::FitsRegisters(const schedule::LoopGraph& graph, const schedule::
     for (const schedule::LoopRegister& r : graph.registers) {
       through -= r.reg.cls == cls && in.Has(r.reg.id);
     }
-    if (through + schedule::ModuloPressure(graph, times, cls) > registers[ClassIndex(cls)]) {
-      return false;
-    }
+    int held = schedule::ModuloPressure(graph, times, cls);
+    if (held == 0) continue;
+    share = std::max(share, held / std::max(0.5, double(registers[ClassIndex(cls)] - through)));
   }
-  return true;
+  return share;
 }
 
 void Pipeliner::PointGraphsAtBlocks() {
@@ -184,10 +186,15 @@ bool Pipeliner::Try(schedule::LoopGraph graph, LoopReport* report) {
       schedule::ModuloTimes times;
       int to = found.empty() ? static_cast<int>(length) - 1 : found[0].ii - 1;
       if (!schedule::ModuloSchedule(graph, chip_, urgency, from, to, &times)) continue;
-      // The next, if this one does not do: a wider interval holds fewer trips at once.
-      next = std::min(next, times.ii + std::max(1, times.ii / 8));
       if (times.ii * (trips - 1) + times.last >= length * trips) continue;
-      if (FitsRegisters(graph, times, block)) found.insert(found.begin(), std::move(times));
+      // The next, if this one does not do: a wider interval holds fewer trips at once.
+      double share = RegisterShare(graph, times, block);
+      int wider = times.ii + std::max(1, times.ii / 8);
+      if (share > 1) {
+        wider = std::max(wider, static_cast<int>(0.9 * std::min(4.0, share) * times.ii));
+      }
+      next = std::min(next, wider);
+      if (share <= 1) found.insert(found.begin(), std::move(times));
     }
     for (const schedule::ModuloTimes& times : found) {  // the shortest interval first
       schedule::PipelinedLoop pipelined;

@@ -25,6 +25,7 @@ struct Use {
 
   int salu = 0, valu = 0, eup = 0, vex = 0, pop = 0, load = 0, store = 0, misc = 0, smem = 0;
   int dma = 0;
+  int xpose = 0;                      // cycles between starts of transposes, on either XLU
   int xlu = 0;                        // cycles of either
   std::vector<int> xlu_of;            // cycles that only this one will do
   std::vector<int> lhs, weight, mrf;  // cycles by MXU
@@ -71,6 +72,7 @@ void Use::Add(const Inst& inst, const Chip& chip) {
   AddSlot(inst);
   const isa::OpInfo& info = isa::Info(inst.op);
   if (llo::IsPop(inst.op)) return;
+  if (llo::IsXposeStart(inst.op)) xpose += chip.interval(IntervalKey::kXposeGroup);
   if (info.unit == isa::Unit::kXlu) {
     xlu += IssueInterval(inst, chip);
     if (inst.unit >= 0 && inst.unit < chip.xlus) xlu_of[inst.unit] += IssueInterval(inst, chip);
@@ -114,6 +116,7 @@ LoopBound FindResourceBound(const llo::Function& function, int first, int last,
   raise(CeilDiv(use.smem, chip.smem_access), "smem");
   raise(CeilDiv(use.dma, chip.dma_start), "dma starts");
   raise(CeilDiv(use.xlu, chip.xlus), "xlu");
+  raise(CeilDiv(use.xpose, chip.xlus), "xlu transposes");
   for (int u = 0; u < chip.xlus; ++u) raise(use.xlu_of[u], "xlu", u);
   for (int u = 0; u < chip.mxus; ++u) {
     raise(use.lhs[u], "mxu", u, " lhs");

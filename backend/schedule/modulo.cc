@@ -350,8 +350,8 @@ void Scheduler::MakeRoom(int self, int node, int row) {
 void Scheduler::MakeXluFree(int g) {
   Group& group = groups_[g];
   int first = group.unit >= 0 ? group.unit : 0, step = chip_.interval(IntervalKey::kXlu);
+  if (FreeXlu(group, group.time) >= 0) return;
   for (int other = 0; other < static_cast<int>(groups_.size()); ++other) {
-    if (FreeXlu(group, group.time) >= 0) return;
     const Group& o = groups_[other];
     if (other == g || !o.xlu || o.time < 0 || o.unit != first) continue;
     bool in_the_way = group.xpose && o.xpose;
@@ -363,7 +363,9 @@ void Scheduler::MakeXluFree(int g) {
         in_the_way |= apart < step || ii_ - apart < step;
       }
     }
-    if (in_the_way) Evict(other);
+    if (!in_the_way) continue;
+    Evict(other);
+    if (FreeXlu(group, group.time) >= 0) return;
   }
 }
 
@@ -465,7 +467,7 @@ void Scheduler::FindLives(const Group& group, std::vector<Life>* lives) const {
 
 // Moves groups to where registers are held for the least time, as far as their neighbours allow.
 void Scheduler::ShortenLives() {
-  constexpr int kPasses = 4, kLooked = 512;
+  constexpr int kPasses = 4, kLooked = 512, kLookedByGroups = 64;
   std::vector<int> order(groups_.size());
   for (size_t g = 0; g < order.size(); ++g) order[g] = g;
   std::vector<Life> lives;
@@ -487,8 +489,9 @@ void Scheduler::ShortenLives() {
         if (e.other == g) continue;
         high = std::min(high, groups_[e.other].time - e.latency + int64_t{ii_} * e.distance);
       }
-      low = std::max<int64_t>(low, group.time - kLooked);
-      high = std::min<int64_t>(high, group.time + kLooked);
+      int looked = group.nodes.size() > 1 ? kLookedByGroups : kLooked;
+      low = std::max<int64_t>(low, group.time - looked);
+      high = std::min<int64_t>(high, group.time + looked);
       auto cost = [&](int64_t time) {
         int64_t sum = 0;
         for (const Life& life : lives) sum += life.Length(time);
@@ -559,7 +562,7 @@ bool Scheduler::Try(int ii, Urgency urgency, ModuloTimes* out) {
       groups_[g].height = static_cast<int>(groups_.size() - g);
   }
   for (int g = 0; g < static_cast<int>(groups_.size()); ++g) left_.insert({-groups_[g].height, g});
-  int forced = 0, most_forced = std::min<int>(4 * groups_.size(), 4000);
+  int forced = 0, most_forced = std::min<int>(4 * groups_.size(), 1500);
   while (!left_.empty()) {
     int g = left_.begin()->second;
     left_.erase(left_.begin());

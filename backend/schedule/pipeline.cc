@@ -286,7 +286,7 @@ void Expander::StartBlocks() {
 // Prologue, kernel, epilogue. The kernel's counter must find room: another first row or one more
 // copy may have it.
 bool Expander::MakeLoop() {
-  constexpr int64_t kMostInstructions = 16384;
+  constexpr int64_t kMostInstructions = 40000;
   int shortest = chip_.delay_slots + 4;  // sadd, scmp, sbr.rel and its slots
   int copies = std::max(CopiesNeeded(g_, m_), (shortest + m_.ii - 1) / m_.ii);
   for (int c = copies; c <= copies + 2; ++c) {
@@ -306,7 +306,7 @@ bool Expander::MakeLoop() {
 }
 
 bool Expander::MakeFlat() {
-  constexpr int64_t kMostInstructions = 12288;
+  constexpr int64_t kMostInstructions = 20000;
   if (trips_ * g_.size > kMostInstructions) return false;
   int64_t end = m_.last + (trips_ - 1) * m_.ii + 1;
   kernel_start_ = epilogue_start_ = end + 1;
