@@ -186,14 +186,11 @@ bool Pipeliner::Try(schedule::LoopGraph graph, LoopReport* report) {
       schedule::ModuloTimes times;
       int to = found.empty() ? static_cast<int>(length) - 1 : found[0].ii - 1;
       if (!schedule::ModuloSchedule(graph, chip_, urgency, from, to, &times)) continue;
-      if (times.ii * (trips - 1) + times.last >= length * trips) continue;
       // The next, if this one does not do: a wider interval holds fewer trips at once.
       double share = RegisterShare(graph, times, block);
-      int wider = times.ii + std::max(1, times.ii / 8);
-      if (share > 1) {
-        wider = std::max(wider, static_cast<int>(0.9 * std::min(4.0, share) * times.ii));
-      }
-      next = std::min(next, wider);
+      double wider = std::max(1.125, 1 + 0.5 * (std::min(4.0, share) - 1));
+      next = std::min(next, std::max(times.ii + 1, static_cast<int>(wider * times.ii)));
+      if (times.ii * (trips - 1) + times.last >= length * trips) continue;
       if (share <= 1) found.insert(found.begin(), std::move(times));
     }
     for (const schedule::ModuloTimes& times : found) {  // the shortest interval first
