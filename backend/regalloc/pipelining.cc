@@ -246,6 +246,8 @@ LoopReport Pipeliner::Run(int loop) {
   if (!Try(graph, &report)) {
     absl::StrAppend(&report.bound,
                     "; not pipelined: ", l.trips < 0 ? "trips unknown" : "registers or length");
+  } else if (report.ii * 100 > report.mii * 115) {
+    absl::StrAppend(&report.bound, "; wider for registers");
   }
   return report;
 }
