@@ -67,11 +67,12 @@ class Scheduler {
   std::vector<std::vector<int>> touched_;  // registers written or read, by node
   std::vector<std::vector<GroupEdge>> out_, in_;
   std::vector<SlotUse> slots_;
-  std::vector<int> loads_, stores_;     // by row
-  std::vector<std::vector<int>> at_;    // by row: groups that issue there
-  std::vector<int64_t> forced_;         // by group: where it was last put by force
-  std::set<std::pair<int, int>> left_;  // to be placed: highest first
-  int total_loads_ = 0, total_stores_ = 0, fair_loads_ = 0, fair_stores_ = 0;
+  std::vector<int> loads_, stores_, valus_;  // by row
+  std::vector<std::vector<int>> at_;         // by row: groups that issue there
+  std::vector<int64_t> forced_;              // by group: where it was last put by force
+  std::set<std::pair<int, int>> left_;       // to be placed: highest first
+  int total_loads_ = 0, total_stores_ = 0, total_valus_ = 0;
+  int fair_loads_ = 0, fair_stores_ = 0, fair_valus_ = 0;
   std::vector<std::vector<char>> commands_, transposes_;  // by XLU and row
 };
 
@@ -115,6 +116,7 @@ void Scheduler::MakeGroups() {
       isa::Slot slot = isa::Info(inst(node).op).slot;
       total_loads_ += slot == isa::Slot::kLoad;
       total_stores_ += slot == isa::Slot::kStore;
+      total_valus_ += slot == isa::Slot::kValu;
       offset_of_[node] = offset;
     }
     groups_.push_back(std::move(group));
@@ -228,7 +230,8 @@ bool Scheduler::Fits(const Group& group, int time) {
   return all;
 }
 
-// Loads and stores share positions: an even share of each in every row leaves room for the other.
+// Loads and stores share positions, and so do vector arithmetic and EUP starts: an even share of
+// each in every row leaves room for the other.
 bool Scheduler::TakesFairShare(const Group& group, int time) const {
   if (group.nodes.size() > 1) return true;
   switch (isa::Info(inst(group.nodes[0].first).op).slot) {
@@ -236,6 +239,8 @@ bool Scheduler::TakesFairShare(const Group& group, int time) const {
       return loads_[Row(time)] < fair_loads_;
     case isa::Slot::kStore:
       return stores_[Row(time)] < fair_stores_;
+    case isa::Slot::kValu:
+      return valus_[Row(time)] < fair_valus_;
     default:
       return true;
   }
@@ -257,6 +262,7 @@ void Scheduler::Reserve(const Group& group, bool add) {
     isa::Slot slot = isa::Info(inst(node).op).slot;
     if (slot == isa::Slot::kLoad) loads_[Row(group.time + offset)] += add ? 1 : -1;
     if (slot == isa::Slot::kStore) stores_[Row(group.time + offset)] += add ? 1 : -1;
+    if (slot == isa::Slot::kValu) valus_[Row(group.time + offset)] += add ? 1 : -1;
     if (!group.xlu || llo::IsPop(inst(node).op)) continue;
     for (int k = 0; k < chip_.interval(IntervalKey::kXlu); ++k) {
       commands_[group.unit][Row(group.time + offset + k)] = add;
@@ -550,6 +556,8 @@ bool Scheduler::Try(int ii, Urgency urgency, ModuloTimes* out) {
   slots_.assign(ii, SlotUse());
   loads_.assign(ii, 0);
   stores_.assign(ii, 0);
+  valus_.assign(ii, 0);
+  fair_valus_ = (total_valus_ + ii - 1) / ii;
   fair_loads_ = (total_loads_ + ii - 1) / ii;
   fair_stores_ = (total_stores_ + ii - 1) / ii;
   commands_.assign(chip_.xlus, std::vector<char>(ii, 0));
