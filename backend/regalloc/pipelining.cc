@@ -173,7 +173,7 @@ bool Pipeliner::Replace(int loop, schedule::PipelinedLoop pipelined) {
 }
 
 bool Pipeliner::Try(schedule::LoopGraph graph, LoopReport* report) {
-  constexpr int kLargestBody = 6000, kTries = 6;
+  constexpr int kLargestBody = 6000, kTries = 8;
   const llo::Loop l = f_.loops[report->loop];
   int block = l.first;
   int64_t trips = l.trips, length = s_.blocks[block].length;
@@ -188,7 +188,7 @@ bool Pipeliner::Try(schedule::LoopGraph graph, LoopReport* report) {
       if (!schedule::ModuloSchedule(graph, chip_, urgency, from, to, &times)) continue;
       // The next, if this one does not do: a wider interval holds fewer trips at once.
       double share = RegisterShare(graph, times, block);
-      double wider = std::max(1.125, 1 + 0.5 * (std::min(4.0, share) - 1));
+      double wider = share < 2 ? 1.125 : 1 + 0.5 * (std::min(4.0, share) - 1);
       next = std::min(next, std::max(times.ii + 1, static_cast<int>(wider * times.ii)));
       if (times.ii * (trips - 1) + times.last >= length * trips) continue;
       if (share <= 1) found.insert(found.begin(), std::move(times));
