@@ -71,9 +71,10 @@ double DotCycles(const Instruction& dot, const Chip& chip) {
   for (int64_t d : dot.IntsAttr(AttrId::kLhsContractingDims)) {
     flops_per_element *= static_cast<double>(lhs.dims[d]);
   }
-  // Two operations a cell and cycle; f32 operands take two passes of bf16 (the chip's interval).
-  double peak = 2.0 * chip.mxus * chip.mxu_size * chip.mxu_size;
-  if (BitsOf(lhs.type) >= 32) peak /= 2;
+  // Two operations a cell for each row; eight rows of f32 or sixteen of bf16 start together, at the
+  // same rate of rows.
+  const double rows = 8.0 / std::max(1, chip.interval(IntervalKey::kMatmulF32));
+  const double peak = 2.0 * chip.mxus * chip.mxu_size * chip.mxu_size * std::max(0.5, rows);
   return flops_per_element * static_cast<double>(dot.shape.ElementCount()) / std::max(1.0, peak);
 }
 

@@ -35,6 +35,15 @@ std::vector<double> StartTimes(const Computation& entry, const Chip& chip) {
 
 namespace {
 
+constexpr double kAmple = 3;  // times its own length, before its use, a copy may start
+
+bool HasDot(const Instruction& i) {
+  if (i.op == Op::kDot) return true;
+  if (i.op != Op::kFusion) return false;
+  const auto& body = i.ComputationAttr(AttrId::kCalls)->instructions;
+  return std::any_of(body.begin(), body.end(), [](const auto& x) { return x->op == Op::kDot; });
+}
+
 class Planner {
  public:
   Planner(const Computation& entry, const LiveRanges& ranges, const PassContext& context)
@@ -51,9 +60,10 @@ class Planner {
   bool MayLiveInVmem(const LiveBuffer& b) const;
   int64_t FirstKernel() const;
   // Cycles that the kernel at `position` waits for its operand, if it has to fetch it from HBM: the
-  // start of a copy, and what of its bytes the kernel's own work does not cover.
+  // start of a copy, and what of its bytes the kernel's own work does not cover. Weights are needed
+  // before the work starts.
   double FetchCycles(int64_t position, int64_t bytes) const {
-    double covered = start_[position + 1] - start_[position];
+    double covered = HasDot(At(position)) ? 0 : start_[position + 1] - start_[position];
     return chip_.dma_fixed_cycles + std::max(0.0, HbmCycles(bytes, chip_) - covered);
   }
   int CopiesUnderWay(int64_t from, int64_t to) const;
@@ -234,6 +244,12 @@ bool Planner::Prefetch(int buffer, size_t first, size_t last, bool say) {
   for (int64_t from = earliest; from < use; ++from) {
     if (from == earliest || IsKernel(At(from - 1))) starts.push_back(from);
   }
+  // As late as leaves ample time: copies that start together share the bandwidth, and the first of
+  // them is wanted first.
+  auto late = std::find_if(starts.rbegin(), starts.rend(), [&](int64_t from) {
+    return start_[use] - start_[from] >= kAmple * copy;
+  });
+  if (late != starts.rend()) starts.insert(starts.begin(), *late);
   for (int64_t from : starts) {
     if (CopiesUnderWay(from, use) >= chip_.dma_in_flight - 4) continue;
     if (space_.Find(b.bytes, from, end) < 0) continue;
