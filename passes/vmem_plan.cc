@@ -35,7 +35,7 @@ std::vector<double> StartTimes(const Computation& entry, const Chip& chip) {
 
 namespace {
 
-constexpr double kAmple = 3;  // times its own length, before its use, a copy may start
+constexpr int64_t kLargeWeights = 1 << 20;  // bytes
 
 bool HasDot(const Instruction& i) {
   if (i.op == Op::kDot) return true;
@@ -71,6 +71,7 @@ class Planner {
   void Intermediates();
   bool TryEvict(int buffer);
   void Prefetches();
+  double FetchedByFirst() const;
   double Gain(const LiveBuffer& b, size_t first, size_t last, int64_t from) const;
   bool Prefetch(int buffer, size_t first, size_t last, bool say);
 
@@ -81,6 +82,7 @@ class Planner {
   AddressSpace space_;
   std::vector<double> start_;
   std::vector<VmemStay> stays_;
+  double copies_end_ = 0;  // when the copies planned so far are done, on the clock of start_
   std::vector<std::pair<int, int64_t>> in_hbm_;  // buffer, first position it may be copied from
 };
 
@@ -208,6 +210,17 @@ bool Planner::TryEvict(int buffer) {
   return false;
 }
 
+// Bytes that the first kernel reads from HBM itself.
+double Planner::FetchedByFirst() const {
+  double fetched = 0;
+  for (const Instruction* operand : At(FirstKernel()).operands) {
+    int n = ranges_.Find(operand);
+    bool here = std::any_of(stays_.begin(), stays_.end(), [&](auto& s) { return s.buffer == n; });
+    if (n >= 0 && !here) fetched += static_cast<double>(ranges_.buffers[n].bytes);
+  }
+  return fetched;
+}
+
 // The net gain in cycles of a copy that starts at `from` for reads[first..last].
 double Planner::Gain(const LiveBuffer& b, size_t first, size_t last, int64_t from) const {
   double saved = 0;
@@ -216,14 +229,8 @@ double Planner::Gain(const LiveBuffer& b, size_t first, size_t last, int64_t fro
   double wait = std::max(0.0, copy - (start_[b.reads[first]] - start_[from]));
   // Operands that the first kernel fetches itself share the bandwidth.
   double shared = 0;
-  if (from == FirstKernel()) {
-    double fetched = 0;
-    for (const Instruction* operand : At(from).operands) {
-      int n = ranges_.Find(operand);
-      bool here = std::any_of(stays_.begin(), stays_.end(), [&](auto& s) { return s.buffer == n; });
-      if (n >= 0 && !here) fetched += static_cast<double>(ranges_.buffers[n].bytes);
-    }
-    shared = HbmCycles(std::min(static_cast<double>(b.bytes), fetched), chip_);
+  if (from == FirstKernel() && b.reads[first] > from) {
+    shared = HbmCycles(std::min(static_cast<double>(b.bytes), FetchedByFirst()), chip_);
   }
   return saved - wait - shared;
 }
@@ -239,22 +246,28 @@ bool Planner::Prefetch(int buffer, size_t first, size_t last, bool say) {
   }
   std::vector<int64_t> starts;
   bool hidden = use > earliest && start_[use] - start_[earliest] >= copy / 2;
-  if (!hidden && earliest == FirstKernel() + 1 && use >= earliest) starts.push_back(earliest - 1);
+  // Beside the first kernel where that costs it nothing, or where there is no other time.
+  const bool beside_first = earliest == FirstKernel() + 1 && use >= earliest;
+  if (beside_first && (!hidden || FetchedByFirst() == 0)) starts.push_back(earliest - 1);
   // Copies start right behind a kernel: nothing changes in between.
   for (int64_t from = earliest; from < use; ++from) {
     if (from == earliest || IsKernel(At(from - 1))) starts.push_back(from);
   }
-  // As late as leaves ample time: copies that start together share the bandwidth, and the first of
-  // them is wanted first.
-  auto late = std::find_if(starts.rbegin(), starts.rend(), [&](int64_t from) {
-    return start_[use] - start_[from] >= kAmple * copy;
-  });
-  if (late != starts.rend()) starts.insert(starts.begin(), *late);
+  // Large weights of the first kernel are waited for before it runs, so that the copies for the
+  // next kernels flow behind its work and not beside its own fetch.
+  const bool ahead_of_all = use == FirstKernel() && HasDot(At(use)) && b.bytes >= kLargeWeights &&
+                            b.shape.rank() == 2 && b.parameter;
+  if (ahead_of_all) starts.push_back(use - 1 > b.defined ? use - 1 : use);
+  // One copy after another: those under way together share the bandwidth, and the first of them is
+  // wanted first.
+  auto after = std::find_if(starts.begin(), starts.end(),
+                            [&](int64_t from) { return start_[from] >= copies_end_; });
+  if (after != starts.end()) std::rotate(starts.begin(), after, after + 1);
   for (int64_t from : starts) {
     if (CopiesUnderWay(from, use) >= chip_.dma_in_flight - 4) continue;
     if (space_.Find(b.bytes, from, end) < 0) continue;
     double gain = Gain(b, first, last, from);
-    if (gain <= 0) continue;
+    if (gain <= 0 && !ahead_of_all) continue;
     VmemStay stay;
     stay.buffer = buffer;
     stay.from = from;
@@ -263,6 +276,7 @@ bool Planner::Prefetch(int buffer, size_t first, size_t last, bool say) {
     stay.prefetch = true;
     stay.first_read = use;
     stays_.push_back(stay);
+    if (!ahead_of_all) copies_end_ = std::max(copies_end_, start_[from]) + copy;
     context_.Remark(absl::StrFormat(
         "%s: VMEM %d, %d bytes, copied in from position %d for %d-%d, "
         "copy %.1f cycles, hidden behind %.1f, saves %.1f",

@@ -21,9 +21,9 @@ constexpr int64_t kSearchBytes = 256 << 10;  // kernels that move less stay one 
 constexpr double kStepCycles = 100;          // control of a grid step
 constexpr double kStartCycles = 8;           // one more transfer of a window
 constexpr double kTransfers = 64;            // most of one window
-constexpr double kGain = 0.9;                // a grid must take less than this of one step's time
+constexpr double kGain = 0.97;               // a grid must take less than this of one step's time
 constexpr int kMostBuffers = 4;
-constexpr double kShows = 0.3;  // of the shorter of work and DMA
+constexpr double kShows = 0.15;  // of the shorter of work and DMA
 constexpr size_t kMostPlans = 20000;
 constexpr size_t kTableRows = 8;
 
