@@ -33,18 +33,21 @@ double Flops(const isa::Program& p, const RunStats& run, size_t k) {
 
 int64_t HbmBytes(const KernelRun& r) { return r.hbm_read_bytes + r.hbm_written_bytes; }
 
-std::string Line(const std::string& name, const KernelRun& r, double flops, const Chip& chip) {
+// `behind`: its copies go on under the kernels that follow, so that its own cycles say nothing
+// about them.
+std::string Line(const std::string& name, const KernelRun& r, double flops, const Chip& chip,
+                 bool behind = false) {
   const double cycles = static_cast<double>(r.cycles);
   const double bytes = static_cast<double>(HbmBytes(r));
   auto slot = [&](int64_t used, int of) { return Share(static_cast<double>(used), cycles * of); };
   return absl::StrFormat(
       kRow, Cell(name, 22), absl::StrFormat("%.2f", cycles / chip.clock_mhz), Si(flops),
       Share(flops, cycles * PeakFlopsPerCycle(chip)), Bytes(HbmBytes(r)),
-      Share(bytes, cycles * chip.hbm_bytes_per_cycle), bytes > 0 ? Si(flops / bytes) : "-",
-      slot(r.slots.mxu, chip.mxus), slot(r.slots.xlu, chip.xlus), slot(r.slots.valu, chip.valu),
-      slot(r.slots.eup, chip.eup), slot(r.slots.load, chip.load), slot(r.slots.store, chip.store),
-      slot(r.stalls.dma, 1), slot(r.stalls.operand, 1), slot(r.stalls.unit, 1),
-      slot(r.stalls.queue, 1));
+      behind ? "-" : Share(bytes, cycles * chip.hbm_bytes_per_cycle),
+      bytes > 0 && !behind ? Si(flops / bytes) : "-", slot(r.slots.mxu, chip.mxus),
+      slot(r.slots.xlu, chip.xlus), slot(r.slots.valu, chip.valu), slot(r.slots.eup, chip.eup),
+      slot(r.slots.load, chip.load), slot(r.slots.store, chip.store), slot(r.stalls.dma, 1),
+      slot(r.stalls.operand, 1), slot(r.stalls.unit, 1), slot(r.stalls.queue, 1));
 }
 
 KernelRun Total(const RunStats& run) {
@@ -85,7 +88,7 @@ std::string BoundsText(const isa::Program& program, const RunStats& run, const C
   if (program.kernels.size() > kMostKernels) {
     absl::StrAppend(&out, "... and ", program.kernels.size() - kMostKernels, " more\n");
   }
-  out += Line("top-level program", run.tlp, 0, chip);
+  out += Line("top-level program", run.tlp, 0, chip, /*behind=*/true);
   out += Line("whole run", Total(run), flops, chip);
   absl::StrAppend(
       &out, absl::StrFormat(

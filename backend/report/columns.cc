@@ -11,7 +11,7 @@ std::string Cell(absl::string_view text, size_t width) {
 }
 
 std::string Bytes(int64_t bytes) {
-  if (bytes >= 10 << 20) return absl::StrFormat("%.1f MiB", bytes / 1048576.0);
+  if (bytes >= 1 << 20) return absl::StrFormat("%.1f MiB", bytes / 1048576.0);
   if (bytes >= 1 << 10) return absl::StrFormat("%.1f KiB", bytes / 1024.0);
   return absl::StrCat(bytes, " B");
 }
