@@ -10,6 +10,7 @@
 #include "absl/strings/ascii.h"
 #include "grammar/hlo/reader.h"
 #include "src/diag/check.h"
+#include "src/ir/tiling.h"
 
 namespace tpuc {
 
@@ -20,7 +21,8 @@ std::unique_ptr<Module> ParseHlo(std::shared_ptr<const Source> source, DiagSink*
 bool ParseShapeText(absl::string_view text, Shape* shape) {
   DiagSink diags;
   hlo::Reader reader(std::make_shared<Source>(Source{"", std::string(text)}), &diags);
-  return reader.ReadShape(shape) && reader.lexer().token().kind == hlo::Tok::kEof;
+  return reader.ReadShape(shape) && reader.lexer().token().kind == hlo::Tok::kEof &&
+         LayoutProblem(*shape).empty();
 }
 
 std::vector<std::shared_ptr<const Source>> SplitModules(std::shared_ptr<const Source> source) {

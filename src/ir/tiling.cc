@@ -8,6 +8,8 @@
 #include <cstring>
 #include <limits>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "src/diag/check.h"
 
 namespace tpuc {
@@ -92,7 +94,7 @@ int64_t OffsetOf(const Dims& physical_dims, const Layout& layout, Dims index) {
   return offset;
 }
 
-// Dimension sizes agree with the layout, so that nothing above reads out of bounds.
+// Every dimension once, so that nothing above reads out of bounds.
 bool LayoutFits(const Shape& shape, const Layout& layout) {
   if (static_cast<int>(layout.minor_to_major.size()) != shape.rank()) return false;
   absl::InlinedVector<bool, 8> seen(shape.rank(), false);
@@ -208,6 +210,24 @@ TiledOffsets OffsetsOf(const Shape& shape) {
     stride = Multiply(stride, part->size);
   }
   return out;
+}
+
+std::string LayoutProblem(const Shape& shape) {
+  for (const Shape& element : shape.elements) {
+    if (std::string problem = LayoutProblem(element); !problem.empty()) return problem;
+  }
+  if (!shape.layout) return "";
+  const Layout& layout = *shape.layout;
+  if (!LayoutFits(shape, layout)) {
+    return absl::StrCat("the layout {", absl::StrJoin(layout.minor_to_major, ","), "} of ",
+                        ToString(shape, false), " does not order its dimensions");
+  }
+  const int64_t bits = layout.element_bits;
+  if (bits != 0 && (bits > 128 || (bits & (bits - 1)) != 0)) {
+    return absl::StrCat("E(", bits, ") in the layout of ", ToString(shape, false),
+                        " is no power of two up to 128");
+  }
+  return "";
 }
 
 std::vector<uint8_t> PackToDevice(const Literal& literal, const Shape& device_shape) {

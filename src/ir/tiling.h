@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -24,6 +25,10 @@ struct TiledOffsets {
   int64_t elements = 1;                      // of the padded array
 };
 TiledOffsets OffsetsOf(const Shape& shape);
+
+// What is wrong with the layout of a shape (of a tuple's elements): not every dimension once, or an
+// element size that is no power of two. Empty if nothing is; without a layout nothing is.
+std::string LayoutProblem(const Shape& shape);
 
 // The logical literal's bytes in the layout of `device_shape` (same dimensions and type; padding
 // is zero; types narrower than a byte are packed, low bits first, where the layout has E(n)).

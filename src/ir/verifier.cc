@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "src/ir/op_table.h"
 #include "src/ir/shape_inference.h"
+#include "src/ir/tiling.h"
 
 namespace tpuc {
 namespace {
@@ -162,31 +163,9 @@ class Verifier {
   }
 
   bool VerifyLayouts(const Shape& shape, Loc loc) {
-    for (const Shape& element : shape.elements) {
-      if (!VerifyLayouts(element, loc)) return false;
-    }
-    if (!shape.layout) return true;
-    const Layout& layout = *shape.layout;
-    std::vector<bool> seen(shape.dims.size());
-    bool permutes = layout.minor_to_major.size() == shape.dims.size();
-    for (int64_t d : layout.minor_to_major) {
-      permutes = permutes && d >= 0 && d < shape.rank() && !seen[d];
-      if (permutes) seen[d] = true;
-    }
-    if (!permutes) {
-      Report(DiagCode::kBadLayout, loc,
-             absl::StrCat("the layout {", absl::StrJoin(layout.minor_to_major, ","), "} of ",
-                          ToString(shape, false), " does not order its dimensions"));
-      return false;
-    }
-    int64_t bits = layout.element_bits;
-    if (bits != 0 && (bits > 128 || (bits & (bits - 1)) != 0)) {
-      Report(DiagCode::kBadLayout, loc,
-             absl::StrCat("E(", bits, ") in the layout of ", ToString(shape, false),
-                          " is no power of two up to 128"));
-      return false;
-    }
-    return true;
+    std::string problem = LayoutProblem(shape);
+    if (!problem.empty()) Report(DiagCode::kBadLayout, loc, problem);
+    return problem.empty();
   }
 
   void VerifyEntry() {

@@ -115,6 +115,23 @@ TEST(KernelParser, ShapesAndTypes) {
              "is not a layout of f32[8,8]");
 }
 
+// A layout names every dimension once.
+TEST(KernelParser, Layouts) {
+  for (const char* layout : {"{4521,0:T(8,128)}", "{0,0}", "{1,1:T(8,128)}", "{1}", "{2,1,0}",
+                             "{1,0:T(8,128)E(77)}"}) {
+    EXPECT_HAS(KernelErrors(absl::StrCat("kernel k {\n  in x: f32[8,128]", layout,
+                                         ";\n  out o: f32[8,128];\n  o[:] = x[:];\n}")),
+               "[E0502]");
+    EXPECT_HAS(KernelErrors(absl::StrCat(
+                   "kernel k {\n  in x: f32[8,128];\n  out o: f32[8,128];\n  o[:] = x[:];\n}\n"
+                   "program p {\n  buffer a: f32[8,128]",
+                   layout,
+                   " offset 0;\n  buffer b: f32[8,128] offset 4096;\n  input a;\n"
+                   "  output out0 in b;\n  call k(a, b);\n}")),
+               "is not a shape");
+  }
+}
+
 TEST(KernelParser, Slices) {
   EXPECT_HAS(KernelErrors(With("a = x[0:9, :];")), "E0509");
   EXPECT_HAS(KernelErrors(With("a = x[:, :, :];")), "3 ranges for a block of rank 2");
