@@ -15,6 +15,7 @@
 #include "passes/layout_assignment.h"
 #include "passes/memory_space_assignment.h"
 #include "passes/multi_output_fusion.h"
+#include "passes/rematerialisation.h"
 #include "passes/scheduling.h"
 #include "passes/tuple_simplifier.h"
 #include "passes/zero_sized.h"
@@ -95,6 +96,8 @@ const std::vector<PassRow>& PassTable() {
       {"copy-insertion", New<CopyInsertion>, "results that are parameters or constants are copied"},
       {"schedule", New<Scheduling>, "the order of kernels: smallest peak memory"},
       // Instructions stand in the order in which they run.
+      {"rematerialisation", New<Rematerialisation>,
+       "what does not fit HBM is computed again where it is next read"},
       {"memory", New<MemorySpaceAssignment>,
        "what lives in VMEM, and the copies that bring it there"},
       {"buffers", New<BufferAssignmentPass>, "an address for every buffer"},

@@ -1,6 +1,5 @@
-// schedule. Puts the entry's instructions in the order in which they will run. Two orders are made
-// and the one with the smaller peak of live bytes is kept: the order that stands there, and a
-// greedy one that always runs the ready kernel which frees most (or adds least).
+// schedule. Puts the entry's instructions in the order in which they will run: that of the kernels
+// with the smallest peak of live bytes (kernel_order.h), and around them
 //
 //   parameters by number, constants, then kernels; tuples and bitcasts right behind what they name
 //
@@ -9,14 +8,14 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "absl/container/flat_hash_map.h"
+#include "passes/kernel_order.h"
 #include "passes/live_ranges.h"
 
 namespace tpuc {
 namespace {
-
-using Sequence = std::vector<Instruction*>;
 
 constexpr int64_t kMostBytes = int64_t{1} << 40;  // of one array: sums of them do not overflow
 
@@ -28,106 +27,90 @@ int RankOf(const Instruction& i) {
   return 3;
 }
 
-int64_t OwnBytes(const Instruction& i) {
-  if (!IsKernel(i)) return 0;
-  int64_t bytes = 0;
-  for (const Shape* leaf : LeavesOf(i.shape)) {
-    if (leaf->IsArray()) bytes += std::min(DeviceBytes(*leaf), kMostBytes);
+std::set<const Instruction*> Before(const Instruction& i) {
+  std::set<const Instruction*> before(i.operands.begin(), i.operands.end());
+  for (const Attr& attr : i.attrs) {
+    if (const auto* list = std::get_if<std::vector<Instruction*>>(&attr.value)) {
+      before.insert(list->begin(), list->end());
+    }
   }
-  return bytes;
+  return before;
 }
 
-class Scheduler {
- public:
-  explicit Scheduler(Computation* entry) : entry_(entry), users_(Users(*entry)) {
-    int n = 0;
-    for (const auto& i : entry->instructions) number_[i.get()] = n++;
-  }
+using Numbers = absl::flat_hash_map<const Instruction*, int64_t>;
 
-  // `greedy`: kernels by bytes; else as they stand.
-  Sequence Order(bool greedy);
-  static int64_t Peak(const Sequence& order, const Computation& entry);
-
- private:
-  struct Key {
-    int rank;
-    int64_t cost, number;
-    Instruction* i;
-    bool operator<(const Key& o) const {
-      return std::tie(rank, cost, number) < std::tie(o.rank, o.cost, o.number);
-    }
-  };
-  Key KeyOf(Instruction* i, bool greedy) {
-    Key key = {RankOf(*i), 0, number_.at(i), i};
-    if (key.rank == 0) key.number = i->parameter_number;
-    if (key.rank == 3 && greedy) key.cost = OwnBytes(*i) - Freed(*i);
-    return key;
-  }
-  // Bytes whose last reader i is.
-  int64_t Freed(const Instruction& i) {
-    int64_t bytes = 0;
-    for (const Instruction* operand : i.operands) {
-      if (left_.at(operand) == 1) bytes += OwnBytes(*operand);
-    }
-    return bytes;
-  }
-
-  Computation* entry_;
-  UserMap users_;
-  absl::flat_hash_map<const Instruction*, int64_t> number_;
-  absl::flat_hash_map<const Instruction*, int> left_;  // users not yet run
-};
-
-Sequence Scheduler::Order(bool greedy) {
+// A topological order: by rank, then by number.
+void Reorder(Computation* entry, const Numbers& number) {
   absl::flat_hash_map<const Instruction*, int> waiting;
   absl::flat_hash_map<const Instruction*, std::vector<Instruction*>> after;
-  for (const auto& i : entry_->instructions) {
-    std::set<const Instruction*> before(i->operands.begin(), i->operands.end());
-    for (const Attr& attr : i->attrs) {
-      if (const auto* list = std::get_if<std::vector<Instruction*>>(&attr.value)) {
-        before.insert(list->begin(), list->end());
-      }
-    }
+  absl::flat_hash_map<const Instruction*, std::unique_ptr<Instruction>> owned;
+  using Key = std::tuple<int, int64_t, Instruction*>;
+  auto earlier = [](const Key& a, const Key& b) {
+    return std::tie(std::get<0>(a), std::get<1>(a)) < std::tie(std::get<0>(b), std::get<1>(b));
+  };
+  std::set<Key, decltype(earlier)> ready(earlier);
+  auto add = [&](Instruction* i) {
+    const int rank = RankOf(*i);
+    ready.insert({rank, rank == 0 ? i->parameter_number : number.at(i), i});
+  };
+  for (auto& i : entry->instructions) {
+    std::set<const Instruction*> before = Before(*i);
     waiting[i.get()] = static_cast<int>(before.size());
     for (const Instruction* b : before) after[b].push_back(i.get());
-    left_[i.get()] = static_cast<int>(users_.at(i.get()).size());
+    if (before.empty()) add(i.get());
+    const Instruction* key = i.get();
+    owned[key] = std::move(i);
   }
-  Sequence order, ready;
-  for (const auto& i : entry_->instructions) {
-    if (waiting[i.get()] == 0) ready.push_back(i.get());
-  }
+  entry->instructions.clear();
   while (!ready.empty()) {
-    auto best = std::min_element(ready.begin(), ready.end(), [&](Instruction* a, Instruction* b) {
-      return KeyOf(a, greedy) < KeyOf(b, greedy);
-    });
-    Instruction* next = *best;
-    ready.erase(best);
-    order.push_back(next);
-    for (const Instruction* operand :
-         std::set<const Instruction*>(next->operands.begin(), next->operands.end())) {
-      --left_[operand];
-    }
+    Instruction* next = std::get<2>(*ready.begin());
+    ready.erase(ready.begin());
+    entry->instructions.push_back(std::move(owned.at(next)));
     for (Instruction* user : after[next]) {
-      if (--waiting[user] == 0) ready.push_back(user);
+      if (--waiting[user] == 0) add(user);
     }
   }
-  return order;
 }
 
-int64_t Scheduler::Peak(const Sequence& order, const Computation& entry) {
-  absl::flat_hash_map<const Instruction*, int> left;
-  UserMap users = Users(entry);
-  int64_t live = 0, peak = 0;
-  for (const Instruction* i : order) {
-    live += OwnBytes(*i);
-    peak = std::max(peak, live);
-    left[i] = static_cast<int>(users.at(i).size()) + (i == entry.root ? 1 : 0);
-    for (const Instruction* operand :
-         std::set<const Instruction*>(i->operands.begin(), i->operands.end())) {
-      if (--left[operand] == 0) live -= OwnBytes(*operand);
+// The kernels of an entry in order; constants and parameters, which last, are not in it.
+KernelGraph GraphOf(const Computation& entry, std::vector<const Instruction*>* kernels) {
+  KernelGraph graph;
+  Numbers kernel;
+  absl::flat_hash_map<const Instruction*, std::set<int>> through;  // of what only names values
+  for (const auto& i : entry.instructions) {
+    std::set<int> before;
+    for (const Instruction* b : Before(*i)) {
+      if (auto it = kernel.find(b); it != kernel.end()) {
+        before.insert(static_cast<int>(it->second));
+      } else if (auto named = through.find(b); named != through.end()) {
+        before.insert(named->second.begin(), named->second.end());
+      }
     }
+    if (RankOf(*i) < 3) {
+      if (!before.empty()) through[i.get()] = std::move(before);
+      continue;
+    }
+    kernel[i.get()] = graph.size();
+    kernels->push_back(i.get());
+    graph.before.emplace_back(before.begin(), before.end());
   }
-  return peak;
+  const LiveRanges ranges = ComputeLiveRanges(entry);
+  for (const LiveBuffer& b : ranges.buffers) {
+    auto maker = kernel.find(b.instruction);
+    if (maker == kernel.end()) continue;
+    KernelGraph::Buffer buffer{
+        std::min(b.bytes, kMostBytes), static_cast<int>(maker->second), {}, b.result};
+    for (int64_t position : b.reads) {
+      auto reader = kernel.find(entry.instructions[position].get());
+      if (reader == kernel.end()) {
+        buffer.lasting = true;  // a loop or the like: not moved past by what is here
+      } else {
+        buffer.readers.push_back(static_cast<int>(reader->second));
+      }
+    }
+    graph.buffers.push_back(std::move(buffer));
+  }
+  return graph;
 }
 
 }  // namespace
@@ -135,19 +118,20 @@ int64_t Scheduler::Peak(const Sequence& order, const Computation& entry) {
 bool Scheduling::Run(Module* module, PassContext* context) {
   Computation* entry = module->entry;
   if (module->is_scheduled) return false;
-  Scheduler scheduler(entry);
-  Sequence as_is = scheduler.Order(false), greedy = scheduler.Order(true);
-  int64_t peak_as_is = Scheduler::Peak(as_is, *entry), peak = Scheduler::Peak(greedy, *entry);
-  context->Remark("peak of live intermediates: as it stands ", peak_as_is, " bytes, greedy ", peak,
-                  " bytes");
-  const Sequence& order = peak < peak_as_is ? greedy : as_is;
-  absl::flat_hash_map<const Instruction*, std::unique_ptr<Instruction>> owned;
-  for (auto& i : entry->instructions) {
-    const Instruction* key = i.get();
-    owned[key] = std::move(i);
+  Numbers number;
+  for (const auto& i : entry->instructions) number.emplace(i.get(), number.size());
+  Reorder(entry, number);
+  std::vector<const Instruction*> kernels;
+  const KernelGraph graph = GraphOf(*entry, &kernels);
+  std::vector<int> as_is(graph.size());
+  for (int k = 0; k < graph.size(); ++k) as_is[k] = k;
+  const std::vector<int> order = SmallestPeak(graph);
+  context->Remark("peak of live intermediates: as it stands ", PeakOf(graph, as_is),
+                  " bytes, chosen order ", PeakOf(graph, order), " bytes");
+  for (size_t p = 0; p < order.size(); ++p) {
+    number[kernels[order[p]]] = static_cast<int64_t>(p);
   }
-  entry->instructions.clear();
-  for (Instruction* i : order) entry->instructions.push_back(std::move(owned.at(i)));
+  Reorder(entry, number);
   module->is_scheduled = true;
   return true;
 }
