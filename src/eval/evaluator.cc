@@ -128,6 +128,8 @@ std::optional<std::vector<Literal>> EvaluateComputation(const Computation& compu
     if (absl::string_view(*error).substr(0, kPrefix.size()) == kPrefix) {
       *error = error->substr(kPrefix.size());
     }
+    const size_t place = error->rfind(" (instruction ");  // the caller says its own
+    if (place != std::string::npos) error->resize(place);
     return std::nullopt;
   }
   std::vector<Literal> leaves;

@@ -122,9 +122,11 @@ bool EvalInstruction(const Instruction& in, absl::Span<const Literal* const> ope
     case Op::kBatchNormInference:
     case Op::kBatchNormGrad:
       return EvalBatchNorm(in, operands, outs, error);
-    case Op::kRngBitGenerator:
-      return EvalRngBitGenerator(*operands[0], in.StringAttr(AttrId::kRngAlgorithm), outs[0],
-                                 outs[1], error);
+    case Op::kRngBitGenerator: {
+      Literal state = outs.size() == 1 ? *operands[0] : Literal();
+      return EvalRngBitGenerator(*operands[0], in.StringAttr(AttrId::kRngAlgorithm),
+                                 outs.size() == 1 ? &state : outs[0], outs.back(), error);
+    }
     default:
       if (outs.size() == 1) {
         return EvalOperation(in.op, operands, in.attrs, options, outs[0], error);

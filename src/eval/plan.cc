@@ -109,6 +109,20 @@ bool HasDynamic(const Shape& shape) {
 
 }  // namespace
 
+bool IsEndless(const Instruction& loop) {
+  const std::vector<bool> passed = PassedOn(*loop.ComputationAttr(AttrId::kBody));
+  const Computation& condition = *loop.ComputationAttr(AttrId::kCondition);
+  for (const auto& in : condition.instructions) {
+    if (HasSideEffect(*in)) return false;
+    for (const Instruction* operand : in->operands) {
+      if (operand->op != Op::kParameter) continue;
+      const size_t index = IsElement(*in) ? static_cast<size_t>(in->IntAttr(AttrId::kIndex)) : 0;
+      if (!IsElement(*in) || index >= passed.size() || !passed[index]) return false;
+    }
+  }
+  return condition.root->op != Op::kParameter;
+}
+
 Plan MakePlan(const Computation& computation, bool is_body) {
   const int n = static_cast<int>(computation.instructions.size());
   absl::flat_hash_map<const Instruction*, int> position;

@@ -26,6 +26,10 @@ struct Plan {
   bool keeps = false;  // any
 };
 
+// The loop's condition reads only elements of the state that its body passes on unchanged: once it
+// is true it stays so.
+bool IsEndless(const Instruction& loop);
+
 // is_body: of a while; elements of its state that it passes on unchanged count as the same.
 Plan MakePlan(const Computation& computation, bool is_body);
 

@@ -135,6 +135,11 @@ bool Run::Return() {
         Finish(std::move(place));
         return true;
       }
+      if (!frame.loop && IsEndless(in)) {
+        Unsupported(in, "a loop without end: its body changes nothing that its condition reads");
+        return false;
+      }
+      if (!frame.loop) frame.loop = std::make_unique<Kept>();
       Operands state;
       state.push_back(std::move(place));
       return Call(in, Kind::kBody, *in.ComputationAttr(AttrId::kBody), std::move(state));

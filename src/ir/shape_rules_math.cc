@@ -134,10 +134,11 @@ bool Rng(const Instruction& in, Shape* result, std::string* error) {
   return true;
 }
 
-// (new state, bits), the bits as written.
+// (new state, bits), the bits as written; or, in older programs, the bits alone.
 bool RngBitGenerator(const Instruction& in, Shape* result, std::string* error) {
   const Shape &state = ShapeOf(in, 0), &shape = in.shape;
   *result = shape;
+  if (shape.IsArray() && state.IsArray()) return true;
   if (shape.IsTuple() && shape.elements.size() == 2 && state.IsArray() &&
       Compatible(shape.elements[0], state) && shape.elements[1].IsArray()) {
     return true;

@@ -411,6 +411,14 @@ struct Refused {
 
 TEST(Programs, WhatCannotRun) {
   const Refused rows[] = {
+      {"c { s = (f32[], f32[]) parameter(0)  a = f32[] get-tuple-element(s), index=0\n"
+       "  z = f32[] constant(0)  ROOT g = pred[] compare(a, z), direction=GT }\n"
+       "b { s = (f32[], f32[]) parameter(0)  a = f32[] get-tuple-element(s), index=0\n"
+       "  b = f32[] get-tuple-element(s), index=1  d = f32[] add(a, b)  ROOT t = (f32[], f32[]) "
+       "tuple(a, d) }\n"
+       "ENTRY e { o = f32[] constant(1)  t = (f32[], f32[]) tuple(o, o)\n"
+       "  ROOT w = (f32[], f32[]) while(t), condition=c, body=b }",
+       "a loop without end"},
       {"ENTRY e { k = token[] after-all()  i = (f32[2], token[]) infeed(k)  ROOT x = f32[2] "
        "get-tuple-element(i), index=0 }",
        "infeed: it speaks with a host or device that is not there"},
