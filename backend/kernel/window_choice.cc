@@ -21,9 +21,9 @@ constexpr int64_t kSearchBytes = 256 << 10;  // kernels that move less stay one 
 constexpr double kStepCycles = 100;          // control of a grid step
 constexpr double kStartCycles = 8;           // one more transfer of a window
 constexpr double kTransfers = 64;            // most of one window
-constexpr double kGain = 0.97;               // a grid must take less than this of one step's time
+constexpr double kGain = 1.0;                // a grid must take less than this of one step's time
 constexpr int kMostBuffers = 4;
-constexpr double kShows = 0.15;  // of the shorter of work and DMA
+constexpr double kShows = 0.3;  // of the shorter of work and DMA
 constexpr size_t kMostPlans = 20000;
 constexpr size_t kTableRows = 8;
 
@@ -268,7 +268,10 @@ bool Chooser::Price(Blocking order, WindowPlan* plan) const {
   plan->vmem_bytes = static_cast<int64_t>(std::min(vmem, 9e18));
   plan->hbm_bytes = static_cast<int64_t>(moved);
   const double steps = static_cast<double>(plan->steps);
-  plan->work = steps * (work_.Cycles(block_) + (plan->steps > 1 ? kStepCycles : 0)) + starts;
+  // Gathering loads, adds to and stores every register of the sums.
+  const double gather = reduced ? static_cast<double>(work_.GatherBytes(block_)) / 4096 : 0;
+  plan->work =
+      steps * (work_.Cycles(block_) + gather + (plan->steps > 1 ? kStepCycles : 0)) + starts;
   plan->dma = moved / rate;
   const double fixed = chip_.dma_fixed_cycles;
   const double in = first > 0 ? fixed + first : 0, out = last > 0 ? fixed + last : 0;
@@ -289,10 +292,11 @@ bool Chooser::Price(Blocking order, WindowPlan* plan) const {
     }
     for (int& b : plan->buffers) b = b == 0 ? depth : b;
     plan->vmem_bytes = static_cast<int64_t>(vmem);
-    plan->dma = std::max(plan->dma, steps * step_with(depth) - starts);
-    // What is shorter still shows where the two do not overlap perfectly.
-    plan->time =
-        in + std::max(plan->work, plan->dma) + kShows * std::min(plan->work, plan->dma) + out;
+    if (deep > 0) plan->dma = std::max(plan->dma, steps * (fixed + deep / rate) / (depth - 1));
+    // The ends that nothing covers: the first copies in and the last ones out around the work, or
+    // a step's work around the copies. What is shorter still shows where the two do not overlap.
+    plan->time = std::max(in + plan->work + out, fixed + plan->dma + plan->work / steps) +
+                 kShows * std::min(plan->work, moved / rate);
   }
   return true;
 }
