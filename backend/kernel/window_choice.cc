@@ -17,7 +17,7 @@
 namespace tpuc::kernel {
 namespace {
 
-constexpr int64_t kSearchBytes = 256 << 10;  // kernels that move less stay one step
+constexpr int64_t kSearchBytes = 2 << 20;  // kernels that move less stay one step
 constexpr double kStepCycles = 100;          // control of a grid step
 constexpr double kStartCycles = 8;           // one more transfer of a window
 constexpr double kTransfers = 64;            // most of one window
