@@ -43,37 +43,65 @@ const T* Values(const Literal& x, Type result, bool round, std::vector<T>* own) 
   return own->data();
 }
 
+// Places of `free` that lie one behind the other.
+struct Stretch {
+  int64_t first, count;  // in the list
+};
+std::vector<Stretch> RunsOf(const std::vector<int64_t>& free) {
+  std::vector<Stretch> runs;
+  for (int64_t j = 0; j < static_cast<int64_t>(free.size()); ++j) {
+    if (runs.empty() || free[j] != free[j - 1] + 1) {
+      runs.push_back({j, 1});
+    } else {
+      ++runs.back().count;
+    }
+  }
+  return runs;
+}
+
 template <typename T>
-void PlainProduct(const Side& lhs, const Side& rhs, const T* a, const T* b, T* c) {
+void PlainProduct(const Side& lhs, const Side& rhs, const std::vector<Stretch>& runs, const T* a,
+                  const T* b, T* c) {
   // Unsigned, so that overflow wraps.
   using U =
       typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, TypeTag<T>>::type;
   const int64_t n = static_cast<int64_t>(rhs.free.size());
+  const bool long_runs = static_cast<int64_t>(runs.size()) * 4 <= n;
   std::vector<U> row(n);
   for (int64_t left : lhs.free) {
     std::fill(row.begin(), row.end(), U{0});
     for (size_t p = 0; p < lhs.contract.size(); ++p) {
       const U x = static_cast<U>(a[left + lhs.contract[p]]);
       const T* line = b + rhs.contract[p];
-      for (int64_t j = 0; j < n; ++j) row[j] += x * static_cast<U>(line[rhs.free[j]]);
+      if (long_runs) {
+        for (const Stretch& run : runs) {
+          const T* from = line + rhs.free[run.first];
+          U* to = row.data() + run.first;
+          for (int64_t j = 0; j < run.count; ++j) to[j] += x * static_cast<U>(from[j]);
+        }
+      } else {
+        for (int64_t j = 0; j < n; ++j) row[j] += x * static_cast<U>(line[rhs.free[j]]);
+      }
     }
     for (int64_t j = 0; j < n; ++j) *c++ = static_cast<T>(row[j]);
   }
 }
 
 template <typename T>
-void Product(const Side& lhs, const Side& rhs, const T* a, const T* b, T* c) {
+void Product(const Side& lhs, const Side& rhs, const std::vector<Stretch>& runs, const T* a,
+             const T* b, T* c) {
   const int64_t m = static_cast<int64_t>(lhs.free.size());
   const int64_t n = static_cast<int64_t>(rhs.free.size());
   const int64_t k = static_cast<int64_t>(lhs.contract.size());
   if constexpr (std::is_floating_point_v<T>) {
-    constexpr int64_t kSmall = 2048;  // multiplications not worth packing for
-    if (m * n * k > kSmall) {
+    // Not worth packing for: few multiplications, or fewer rows than a panel has.
+    constexpr int64_t kSmall = 2048, kFewRows = 2;
+    if (m * n * k > kSmall && (m > kFewRows || k > 64)) {
       return Gemm(m, n, k, Indexed<T>{a, lhs.free.data(), lhs.contract.data()},
                   Indexed<T>{b, rhs.contract.data(), rhs.free.data()}, c);
     }
   }
-  PlainProduct(lhs, rhs, a, b, c);
+  PlainProduct(lhs, rhs, runs, a, b, c);
 }
 
 // Products of integers of at most 16 bits and their sums stay below 2^53: the fast product serves.
@@ -93,10 +121,11 @@ void DotAs(const Literal& lhs, const Literal& rhs, const Side& left, const Side&
   const int64_t size = static_cast<int64_t>(left.free.size() * right.free.size());
   const bool in_place = type == out_type && IsNative(type);
   std::vector<T> product(in_place ? 0 : size);
+  const std::vector<Stretch> runs = RunsOf(right.free);
   for (size_t i = 0; i < left.batch.size(); ++i) {
     const int64_t first = static_cast<int64_t>(i) * size;
     T* c = in_place ? out->data<T>() + first : product.data();
-    Product(left, right, a + left.batch[i], b + right.batch[i], c);
+    Product(left, right, runs, a + left.batch[i], b + right.batch[i], c);
     if (in_place) continue;
     if (type == out_type) {
       Narrow(type, c, size, out->bytes(), first);

@@ -1,7 +1,7 @@
 // convolution (contract.h): the input is padded and dilated into an array of its own; then output
-// position and window place are strides of it, which makes the convolution a matrix product with
-// rows (batch, output position), columns output feature and depth (window place, input feature).
-// Feature and batch groups are separate products.
+// position and window place are strides of it, which makes the convolution of an image a matrix
+// product: output feature by position, of depth (window place, input feature). Feature and batch
+// groups are products of their own.
 #include <algorithm>
 #include <numeric>
 
@@ -133,13 +133,12 @@ bool EvalConvolution(const Literal& lhs, const Literal& rhs, absl::Span<const At
   const int64_t features = rhs.shape().dims[n.rhs_in];
   const int64_t outputs = rhs.shape().dims[n.rhs_out] / groups;
 
-  Dims row_dims{batch}, row_strides{in[n.lhs_batch]};
-  Dims depth_dims, depth_lhs, depth_rhs;
+  Dims spatial, spatial_strides, depth_dims, depth_lhs, depth_rhs;
   int64_t reversed = 0;  // where the kernel's table starts
   for (size_t i = 0; i < window.dims.size(); ++i) {
     const WindowDim& w = window.dims[i];
-    row_dims.push_back(out_dims[n.out_spatial[i]]);
-    row_strides.push_back(w.stride * in[n.lhs_spatial[i]]);
+    spatial.push_back(out_dims[n.out_spatial[i]]);
+    spatial_strides.push_back(w.stride * in[n.lhs_spatial[i]]);
     depth_dims.push_back(w.size);
     depth_lhs.push_back(w.window_dilation * in[n.lhs_spatial[i]]);
     const int64_t stride = kernel[n.rhs_spatial[i]];
@@ -149,32 +148,51 @@ bool EvalConvolution(const Literal& lhs, const Literal& rhs, absl::Span<const At
   depth_dims.push_back(features);
   depth_lhs.push_back(in[n.lhs_feature]);
   depth_rhs.push_back(kernel[n.rhs_in]);
-
-  // A product of [group][row][output], then its dimensions in the result's order.
-  Dims product_dims = row_dims;
-  product_dims.push_back(outputs);
-  View to;
-  const Dims out_strides = RowMajorStrides(out_dims);
-  to.strides.push_back(out_strides[n.out_batch]);
-  for (int64_t d : n.out_spatial) to.strides.push_back(out_strides[d]);
-  to.strides.push_back(out_strides[n.out_feature]);
-  Side left{{0}, Table(row_dims, row_strides), Table(depth_dims, depth_lhs)};
-  Side right{{0}, Table({outputs}, {kernel[n.rhs_out]}), Table(depth_dims, depth_rhs)};
-  Shift(&right.contract, reversed);
   const int64_t lhs_step =
       feature_groups > 1 ? features * in[n.lhs_feature] : batch * in[n.lhs_batch];
-  left.batch.clear();
-  right.batch.clear();
-  for (int64_t g = 0; g < groups; ++g) {
-    left.batch.push_back(g * lhs_step);
-    right.batch.push_back(g * outputs * kernel[n.rhs_out]);
+
+  // A product for each image and group, [output][position]: that is the result as it lies where
+  // its order is batch, feature, positions.
+  Side image{{}, Table(spatial, spatial_strides), Table(depth_dims, depth_lhs)};
+  Side weights{{}, Table({outputs}, {kernel[n.rhs_out]}), Table(depth_dims, depth_rhs)};
+  Shift(&weights.contract, reversed);
+  for (int64_t b = 0; b < batch; ++b) {
+    for (int64_t g = 0; g < groups; ++g) {
+      image.batch.push_back(b * in[n.lhs_batch] + g * lhs_step);
+      weights.batch.push_back(g * outputs * kernel[n.rhs_out]);
+    }
   }
-  product_dims.insert(product_dims.begin(), groups);
-  to.strides.insert(to.strides.begin(), outputs * out_strides[n.out_feature]);
+  Dims product_dims{batch, groups * outputs};
+  product_dims.insert(product_dims.end(), spatial.begin(), spatial.end());
+  const Dims out_strides = RowMajorStrides(out_dims);
+  View to{0, {out_strides[n.out_batch], out_strides[n.out_feature]}};
+  for (int64_t d : n.out_spatial) to.strides.push_back(out_strides[d]);
+  const bool round = RoundsToBF16(attrs, options);
+  if (to.strides == RowMajorStrides(product_dims)) {
+    return Contract(rhs, input, weights, image, round, out, error);
+  }
+  // Features last, as most programs have them: images are rows, so that outputs lie side by side.
+  if (groups == 1 && n.out_feature + 1 == static_cast<int64_t>(out_dims.size())) {
+    Side rows{{0}, {}, image.contract}, columns{{0}, weights.free, weights.contract};
+    for (int64_t b : image.batch) {
+      for (int64_t position : image.free) rows.free.push_back(b + position);
+    }
+    product_dims.assign(1, batch);
+    product_dims.insert(product_dims.end(), spatial.begin(), spatial.end());
+    product_dims.push_back(outputs);
+    to.strides.erase(to.strides.begin() + 1);
+    to.strides.push_back(out_strides[n.out_feature]);
+    if (to.strides == RowMajorStrides(product_dims)) {
+      return Contract(input, rhs, rows, columns, round, out, error);
+    }
+    Literal product(Shape::Array(out->shape().type, product_dims));
+    if (!Contract(input, rhs, rows, columns, round, &product, error)) return false;
+    CopyStrided(product_dims, product.bytes(), {0, RowMajorStrides(product_dims)}, out->bytes(), to,
+                LiteralBytesOf(out->shape().type));
+    return true;
+  }
   Literal product(Shape::Array(out->shape().type, product_dims));
-  if (!Contract(input, rhs, left, right, RoundsToBF16(attrs, options), &product, error)) {
-    return false;
-  }
+  if (!Contract(rhs, input, weights, image, round, &product, error)) return false;
   CopyStrided(product_dims, product.bytes(), {0, RowMajorStrides(product_dims)}, out->bytes(), to,
               LiteralBytesOf(out->shape().type));
   return true;
