@@ -2,7 +2,7 @@
 # make test       everything that can be checked: ends with "N passed, N failed"
 # make demo       one example on one screen
 # make bench      speeds (Google Benchmark)
-# make golden     writes golden/ anew
+# make golden     writes golden/ and the output that README files show anew
 # make format     clang-format over all sources
 # make install    PREFIX (default /usr/local)
 BUILD  ?= build
@@ -35,6 +35,7 @@ bench: configure
 
 golden: all
 	@$(PYTHON) tests/golden.py --tpuc $(BUILD)/tpuc --update
+	@$(PYTHON) tests/readme.py --tpuc $(BUILD)/tpuc --update
 
 format:
 	@git ls-files '*.h' '*.cc' | xargs clang-format -i

@@ -18,6 +18,7 @@ SCRIPTS = [
     ('oracle, bundles', ['tests/oracle/run.py', '--tpuc', '{tpuc}', '--mode', 'interpret']),
     ('random programs', ['tests/random_programs.py', '--tpuc', '{tpuc}']),
     ('road', ['tests/road.py', '--tpuc', '{tpuc}']),
+    ('readme', ['tests/readme.py', '--tpuc', '{tpuc}']),
     ('trace', ['tests/trace.py', '--tpuc', '{tpuc}']),
     ('golden', ['tests/golden.py', '--tpuc', '{tpuc}']),
 ]
