@@ -2,14 +2,15 @@
 //
 // Rows of A and columns of B are copied into panels (Goto's scheme): the caller gives functions
 // that read them, so that transposed, batched and rounded operands cost nothing extra. Sums over k
-// are made in order within chunks of kDepth, and chunk by chunk.
+// are made in order within chunks of kGemmDepth, and chunk by chunk: with 512, as XLA on a CPU does
+// for large products (found by comparing bits).
 #pragma once
 
 #include <cstdint>
 
 namespace tpuc {
 
-inline constexpr int64_t kGemmDepth = 256;
+inline constexpr int64_t kGemmDepth = 512;
 
 // An operand seen as a matrix: element (i, j) is data[row[i] + column[j]].
 template <typename T>
