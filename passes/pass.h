@@ -24,6 +24,7 @@ struct PassContext {
   std::string* remarks = nullptr;  // null: nobody asks
   // Filled by memory-space-assignment (VMEM) and buffer-assignment (all).
   BufferAssignment* buffers = nullptr;
+  bool replicate_statistics = false;  // --replicate-statistics
   // Constants of more elements than this are not folded.
   int64_t max_folded_elements = 64 * 1024;
 

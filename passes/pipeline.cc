@@ -16,6 +16,7 @@
 #include "passes/memory_space_assignment.h"
 #include "passes/multi_output_fusion.h"
 #include "passes/rematerialisation.h"
+#include "passes/replicate_statistics.h"
 #include "passes/scheduling.h"
 #include "passes/tuple_simplifier.h"
 #include "passes/zero_sized.h"
@@ -93,6 +94,8 @@ const std::vector<PassRow>& PassTable() {
       {"fusion", New<Fusion>, "kernels: what is computed where it is used, and what is stored"},
       {"multi-output-fusion", New<MultiOutputFusion>, "kernels that yield several results"},
       {"dce", New<Dce>, "again"},
+      {"replicate-statistics", New<ReplicateStatistics>,
+       "f32[16] between kernels as f32[16,128], if --replicate-statistics asks for it"},
       {"copy-insertion", New<CopyInsertion>, "results that are parameters or constants are copied"},
       {"schedule", New<Scheduling>, "the order of kernels: smallest peak memory"},
       // Instructions stand in the order in which they run.
@@ -123,6 +126,7 @@ bool RunPipeline(Module* module, const Chip& chip, const PipelineOptions& option
   context.chip = &chip;
   context.diags = diags;
   context.buffers = buffers;
+  context.replicate_statistics = options.replicate_statistics;
   if (options.want_remarks) context.remarks = &remarks;
 
   if (options.verify_each && !options.verify_each("", *module)) return false;

@@ -12,7 +12,8 @@ import argparse, json, os, re, subprocess, sys, tempfile, zipfile
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 EXAMPLES = ['01_add.hlo', '02_matmul.hlo', '03_softmax.hlo', 'mini_attention.hlo', 'kernels/matmul.tk']
 PUBLISHED = [438, 25, 342, 360, 358]      # scheduled cycles of the five kernels, tpu-v6e-compiler.md (c)
-SUM_LIMIT, EACH_LIMIT = 1523, 1.05
+SUM_LIMIT, EACH_LIMIT = 1250, 1.05       # the sum: schedule-targets.md attains 1,208
+REPLICATED_LIMIT = 950                    # with --replicate-statistics; attainable 906
 KERNELS = [{'dot', 'multiply', 'reduce'}, {'multiply', 'add', 'sqrt'}, {'divide', 'reduce'},
            {'divide', 'subtract', 'exponential', 'reduce'}, {'divide', 'subtract', 'exponential', 'dot'}]
 FREE = {'broadcast', 'constant', 'parameter', 'bitcast', 'tuple', 'get-tuple-element', 'reshape', 'fusion', 'copy'}
@@ -116,6 +117,20 @@ def check_mini(tool, rows, inner, hidden, out, fail):
         if any(k['spills'] for k in kernels):
             fail('spills')
 
+def check_replicated(tool, fail):
+    """Row statistics over all lanes: the same values (one more rounding), five kernels, fewer cycles."""
+    src = os.path.join(ROOT, 'examples', 'mini_attention.hlo')
+    _, values, stats = tool.run(src, '--replicate-statistics', '--check')
+    cost = [k['schedule_cycles'] for k in stats['kernels']]
+    print(f'mini, replicated statistics: schedule_cycles {cost} = {sum(cost)}')
+    if not stats['check']['ok']:
+        fail(f'values differ from the evaluator: {stats["check"]}')
+    if len(cost) != 5 or sum(cost) > REPLICATED_LIMIT or any(k['spills'] for k in stats['kernels']):
+        fail(f'schedule_cycles {cost}')
+    if tool.run(src, '--replicate-statistics', '-O0')[1] != values:
+        fail('-O0 gives other values')
+    check_schedule(stats, fail)
+
 def check_schedule(stats, fail):
     for k in stats['kernels']:
         if k['grid_steps'] == 1 and k['cycles'] - k['stalls']['dma'] != k['schedule_cycles'] * k['calls']:
@@ -131,6 +146,7 @@ def main():
         jobs = [(n, lambda f, n=n: check_example(tool, n, f)) for n in EXAMPLES]
         jobs += [(f'schedule of {n}', lambda f, n=n: check_schedule(tool.run(os.path.join(ROOT, 'examples', n))[2], f)) for n in EXAMPLES]
         jobs += [(f'mini {s}', lambda f, s=s: check_mini(tool, *s, f)) for s in ((16, 64, 64, 32), (32, 128, 128, 64), (24, 200, 72, 40))]
+        jobs.append(('mini, replicated statistics', lambda f: check_replicated(tool, f)))
         for name, job in jobs:
             problems = []
             try:

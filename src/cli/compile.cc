@@ -131,6 +131,7 @@ bool Road::Hlo() {
   pipeline.disabled = options_.disable_passes;
   bool is_pass = IsPass(options_.stop_after);
   if (is_pass) pipeline.stop_after = options_.stop_after;
+  pipeline.replicate_statistics = options_.replicate_statistics;
   pipeline.want_remarks = !options_.print_after.empty();
   std::unique_ptr<VerifyEach> verify;
   if (options_.verify_each) {
@@ -157,7 +158,8 @@ EmitOptions Road::Emit() const {
   emit.opt_level = options_.opt_level;
   emit.strips = options_.strips == "whole" ? Strips::kWhole : Strips::kAuto;
   emit.vmem_limit = options_.vmem_limit;
-  emit.options = absl::StrCat("-O", options_.opt_level, " --strips=", options_.strips);
+  emit.options = absl::StrCat("-O", options_.opt_level, " --strips=", options_.strips,
+                              options_.replicate_statistics ? " --replicate-statistics" : "");
   return emit;
 }
 

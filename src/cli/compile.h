@@ -28,6 +28,7 @@ struct CompileOptions {
   const Chip* chip = nullptr;
   int opt_level = 2;
   std::string strips = "auto";           // auto | whole
+  bool replicate_statistics = false;     // passes/replicate_statistics.h
   std::string stop_after;                // a pass, or hlo | kernel | llo | bundles; "": bundles
   std::vector<std::string> print_after;  // passes, hlo | windows | strips | kernel | llo | bundles, or "all"
   std::vector<std::string> disable_passes;

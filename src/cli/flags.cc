@@ -26,6 +26,9 @@ void CompileFlags::AddTo(CLI::App* app) {
       ->check(CLI::IsMember({0, 2}));
   app->add_option("--strips", o.strips, "auto, or whole: blocks as one value, spills and all")
       ->check(CLI::IsMember({"auto", "whole"}));
+  app->add_flag(
+      "--replicate-statistics", o.replicate_statistics,
+      "keep sums and maxima of rows over all lanes between kernels: faster, 128 x the bytes");
   app->add_option("--stop-after", o.stop_after, "a pass, or hlo, kernel, llo, bundles");
   list("--print-after", &o.print_after, "passes whose result is printed, or all");
   app->add_flag("--print-after-all", print_after_all, "the same as --print-after all");

@@ -81,6 +81,7 @@ class Optimizer {
     options.passes = flags_.passes;
     options.disabled = o.disable_passes;
     options.stop_after = o.stop_after == "hlo" ? "" : o.stop_after;
+    options.replicate_statistics = o.replicate_statistics;
     options.want_remarks = !o.print_after.empty();
     std::unique_ptr<VerifyEach> verify;
     if (o.verify_each) {
