@@ -4,6 +4,7 @@
 // File: lines `name = value  kind  "source"` under [section] headings; # comments. See v6e.chip.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -52,6 +53,9 @@ struct Chip {
   int eup_bits = 0;                    // 0: correctly rounded to 1 ulp; n: results cut to n mantissa bits
   std::vector<ChipRow> rows;
 
+  // Tiles of 128 along a side of an MXU, 1 or 2: registers of K that a matmul takes at most, and
+  // results that it gives.
+  int mxu_tiles() const { return lanes > 0 ? std::max(1, mxu_size / lanes) : 1; }
   int latency(LatencyKey k) const { return latencies[static_cast<int>(k)]; }
   int interval(IntervalKey k) const { return intervals[static_cast<int>(k)]; }
 };

@@ -36,7 +36,7 @@ std::vector<Field> KnownFields() {
       {"machine", "sublanes", 1, 64},
       {"machine", "lanes", 1, 1024},
       {"machine", "mxus", 1, 8},
-      {"machine", "mxu_size", 1, 1024},
+      {"machine", "mxu_size", 128, 256},
       {"machine", "xlus", 1, 8},
       {"machine", "delay_slots", 0, 16},
       {"machine", "eup_bits", 0, 23},
@@ -181,6 +181,11 @@ class Parser {
             DiagCode::kChipValue, number, column,
             absl::StrCat(f.name, " = ", row.value, ": expected ",
                          f.whole ? "a whole number" : "a number", " from ", f.low, " to ", f.high));
+        return false;
+      }
+      if (f.name == "mxu_size" && v != f.low && v != f.high) {
+        Error(DiagCode::kChipValue, number, column,
+              absl::StrCat("mxu_size = ", row.value, ": expected 128 or 256"));
         return false;
       }
       f.value = v;

@@ -427,7 +427,7 @@ void PushTime(Machine& m, const Op& op) {
   m.Push(op, kKind, op.latency);
 }
 void MatmulTime(Machine& m, const Op& op) {
-  if (m.Push(op, ResultKind::kMrf, op.latency) == nullptr) return;
+  if (m.Push(op, ResultKind::kMrf, op.latency) == nullptr || m.chip->mxu_tiles() < 2) return;
   m.Push(op, ResultKind::kMrf, op.latency + m.chip->interval(IntervalKey::kMrfPop));
 }
 void BeginTransposeTime(Machine& m, const Op& op) { BeginTranspose(m, op); }

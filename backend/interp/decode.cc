@@ -325,6 +325,10 @@ class Decoder {
     if (inst.unit < 0 || inst.unit >= units) {
       return Bad(absl::StrCat("unit ", inst.unit, " of ", units));
     }
+    if (isa::NeedsWideMxu(inst.op) && m_.chip->mxu_tiles() < 2) {
+      return Bad(absl::StrCat(std::string(info.mnemonic), " works on a second half; MXUs of ",
+                              m_.chip->mxu_size, " have one"));
+    }
     op->unit = inst.unit;
     int u = inst.unit;
     op->queue = static_cast<int16_t>((xlu ? m_.xlu_queue : m_.mrf_queue) + u);

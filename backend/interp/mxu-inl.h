@@ -153,12 +153,13 @@ HWY_INLINE void MultiplyStrip(const float* HWY_RESTRICT a, const float* HWY_REST
   }
 }
 
-// a: 8 x 256 rounded LHS. out[0], out[1]: 8 x 128 results for N 0..127 and 128..255.
+// a: 8 x 256 rounded LHS. out[0], out[1]: 8 x 128 results for N 0..127 and 128..255; the second is
+// null where MXUs are 128 wide.
 HWY_INLINE void Multiply(Mxu& mxu, const float* a, bool has_upper, bool finite, float* const* out) {
   const hn::ScalableTag<float> d;
   constexpr size_t kRows = HWY_TARGET == HWY_AVX3 ? 8 : 4;
   const size_t strip = 2 * hn::Lanes(d);
-  for (int nh = 0; nh < 2; ++nh) {
+  for (int nh = 0; nh < 2 && out[nh] != nullptr; ++nh) {
     KRange ranges[2];
     int count = 0;
     for (int kh = 0; kh < (has_upper ? 2 : 1); ++kh) {

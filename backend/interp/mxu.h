@@ -4,7 +4,8 @@
 // Weights are 256 x 256 in four 128 x 128 blocks (K half, N half). A plain push adds 8 rows of K to
 // a K half, with lanes N 0..127 (`low`) and 128..255 (`high`); a transposed push adds 8 columns of
 // N to an N half, with lanes K 0..127 and 128..255. The newest group is group 0 of its half. Values
-// are f32 that hold bf16. The arithmetic is in mxu-inl.h.
+// are f32 that hold bf16. An MXU of 128 x 128 has the first block alone. The arithmetic is in
+// mxu-inl.h.
 #pragma once
 
 #include <array>

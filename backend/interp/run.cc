@@ -547,9 +547,11 @@ bool ReadOutputs(Machine* m, RunResult* result) {
 
 bool Fits(Machine* m) {
   const Chip& c = *m->chip;
-  if (c.sublanes == kSublanes && c.lanes == kLanes && c.mxu_size == 2 * kLanes) return true;
+  if (c.sublanes == kSublanes && c.lanes == kLanes && (c.mxu_size == kLanes || c.mxu_size == 2 * kLanes)) {
+    return true;
+  }
   return Reject(m,
-                absl::StrCat("the interpreter knows machines of 8 x 128 with MXUs of 256; this is ",
+                absl::StrCat("the interpreter knows machines of 8 x 128 with MXUs of 128 or 256; this is ",
                              c.sublanes, " x ", c.lanes, " with ", c.mxu_size));
 }
 

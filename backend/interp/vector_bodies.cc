@@ -468,10 +468,12 @@ void MatrixMultiply(Machine& m, const Op& op) {
   Queue::Entry* first = m.Push(op, ResultKind::kMrf, op.latency);
   if (first == nullptr) return;
   float* out[2] = {reinterpret_cast<float*>(first->data), nullptr};
-  Queue::Entry* second =
-      m.Push(op, ResultKind::kMrf, op.latency + m.chip->interval(IntervalKey::kMrfPop));
-  if (second == nullptr) return;
-  out[1] = reinterpret_cast<float*>(second->data);
+  if (m.chip->mxu_tiles() > 1) {
+    Queue::Entry* second =
+        m.Push(op, ResultKind::kMrf, op.latency + m.chip->interval(IntervalKey::kMrfPop));
+    if (second == nullptr) return;
+    out[1] = reinterpret_cast<float*>(second->data);
+  }
   Multiply(mxu, a, upper, exponents != 0x7f800000u, out);
 }
 

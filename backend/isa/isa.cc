@@ -50,6 +50,26 @@ constexpr std::array<OpInfo, kOpcodeCount> kTable = {
 
 const OpInfo& Info(Opcode op) { return kTable[static_cast<size_t>(op)]; }
 
+bool NeedsWideMxu(Opcode op) {
+  switch (op) {
+    case Opcode::kVmatprepSubr:
+    case Opcode::kVmatprepSubrMsk:
+    case Opcode::kVmatprepMubr:
+    case Opcode::kVmatprepMubrMsk:
+    case Opcode::kVmatpush2:
+    case Opcode::kVmatpush2Msk:
+    case Opcode::kVmatpush2Xpose:
+    case Opcode::kVmatpush2XposeMsk:
+    case Opcode::kVmatpush3:
+    case Opcode::kVmatpush3Msk:
+    case Opcode::kVmatpush3Xpose:
+    case Opcode::kVmatpush3XposeMsk:
+      return true;
+    default:
+      return false;
+  }
+}
+
 std::optional<Opcode> FromMnemonic(absl::string_view mnemonic) {
   static const auto* by_name = [] {
     auto* map = new absl::flat_hash_map<absl::string_view, Opcode>();

@@ -45,6 +45,8 @@ struct OpInfo {
   IntervalKey interval;
 };
 const OpInfo& Info(Opcode op);
+// Works on the second 128 of K or N, which an MXU of 128 x 128 does not have.
+bool NeedsWideMxu(Opcode op);
 std::optional<Opcode> FromMnemonic(absl::string_view mnemonic);
 
 struct Reg {

@@ -181,6 +181,10 @@ class FormChecker {
       if (inst.unit < 0 || inst.unit >= units) {
         Error(DiagCode::kBundleOperand, absl::StrCat("unit ", inst.unit, " of ", units));
       }
+      if (NeedsWideMxu(inst.op) && chip_.mxu_tiles() < 2) {
+        Error(DiagCode::kBundleOperand,
+              absl::StrCat("works on a second half; MXUs of ", chip_.mxu_size, " have one"));
+      }
     }
     if (inst.op == Opcode::kCall) return Call(inst);
     std::string letters;

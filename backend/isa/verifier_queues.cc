@@ -233,7 +233,7 @@ class QueueChecker {
         return;
     }
     s->mubr[u] = 0;
-    Append(bundle, inst, Opcode::kVpopMrf, 2, s);
+    Append(bundle, inst, Opcode::kVpopMrf, chip_.mxu_tiles(), s);
   }
 
   void AtEnd(int bundle, const State& s) {

@@ -138,17 +138,19 @@ double WorkEstimate::Cycles(const std::vector<int64_t>& block) const {
   for (const Dot& d : dots_) {
     const double m = Product(d.m, block), n = Product(d.n, block), k = Product(d.k, block);
     const double rows = std::max(1.0, m / 8);
-    // A pass takes as long with half of the array; two row groups share it where K and N allow.
-    const double sets = std::ceil(n / 256) * std::ceil(k / 256);
-    const double small = n <= 128 && k <= 128 ? 0.5 : 1;
+    // A pass takes as long with half of the array; two row groups share one of two tiles a side where
+    // K and N allow.
+    const double side = std::max(1, chip_.mxu_size);
+    const double sets = std::ceil(n / side) * std::ceil(k / side);
+    const double small = n <= 128 && k <= 128 ? 1.0 / chip_.mxu_tiles() : 1;
     const double matmul = rows * sets * small * chip_.interval(IntervalKey::kMatmulF32);
     const int64_t push =
         chip_.interval(d.transposed ? IntervalKey::kPushF32Xpose : IntervalKey::kPushF32);
-    const double weights = sets * 32 * small * static_cast<double>(push);
+    const double weights = sets * (side / 8) * small * static_cast<double>(push);
     mxu += Product(d.batch, block) * (matmul + weights) / mxus;  // they overlap in part
     // Sums over several passes are loaded, added and stored.
-    valu += Registers(d.result, block) * std::max(0.0, k / 256 - 1);
-    latency += chip_.latency(LatencyKey::kMatmul) + 64 * std::max(1.0, k / 256);
+    valu += Registers(d.result, block) * std::max(0.0, k / side - 1);
+    latency += chip_.latency(LatencyKey::kMatmul) + 64 * std::max(1.0, k / side);
   }
   valu /= std::max(1, chip_.valu);
   xlu = xlu * chip_.interval(IntervalKey::kXlu) / std::max(1, chip_.xlus);

@@ -41,8 +41,8 @@ bool IsSync(Opcode op) {
 bool IsStore(Opcode op) { return Info(op).slot == Slot::kStore || op == Opcode::kSst; }
 bool IsSmem(Opcode op) { return op == Opcode::kSld || op == Opcode::kSst; }
 
-int ResultsOf(Opcode push) {
-  if (IsMatmul(push)) return 2;
+int ResultsOf(Opcode push, int mxu_tiles) {
+  if (IsMatmul(push)) return mxu_tiles;
   if (IsXposeStart(push)) return 16;
   return 1;
 }

@@ -31,8 +31,9 @@ bool IsDma(isa::Opcode op);
 bool IsSync(isa::Opcode op);
 bool IsStore(isa::Opcode op);  // vst, vst.msk, sst
 bool IsSmem(isa::Opcode op);   // sld, sst
-// Results that one push (for a transpose: the group) puts on its queue (isa.def).
-int ResultsOf(isa::Opcode push);
+// Results that one push (for a transpose: the group) puts on its queue (isa.def). A matmul gives as
+// many as the chip's MXUs are tiles wide (Chip::mxu_tiles).
+int ResultsOf(isa::Opcode push, int mxu_tiles);
 // The pop that takes them.
 isa::Opcode PopFor(isa::Opcode push);
 

@@ -29,7 +29,8 @@ constexpr RegClass kClasses[] = {RegClass::kVector, RegClass::kMask, RegClass::k
 
 class Verifier {
  public:
-  Verifier(const Function& function, DiagSink* diags) : f_(function), diags_(diags) {}
+  Verifier(const Function& function, DiagSink* diags, int mxu_tiles)
+      : f_(function), diags_(diags), mxu_tiles_(mxu_tiles) {}
   bool Run();
 
  private:
@@ -54,6 +55,7 @@ class Verifier {
 
   const Function& f_;
   DiagSink* diags_;
+  const int mxu_tiles_;
   bool ok_ = true;
   int block_ = 0, inst_ = 0;
 };
@@ -155,7 +157,7 @@ void Verifier::CheckQueues(const Block& block) {
         continue;
       }
       bool open = llo::IsXposeStart(inst.op) && !llo::IsXposeEnd(inst.op);
-      entries.push_back({inst_, llo::ResultsOf(inst.op), open, inst.op, inst.unit});
+      entries.push_back({inst_, llo::ResultsOf(inst.op, mxu_tiles_), open, inst.op, inst.unit});
       continue;
     }
     if (!llo::IsPop(inst.op) && !llo::IsXposeMember(inst.op)) continue;
@@ -285,8 +287,8 @@ bool Verifier::Run() {
 
 }  // namespace
 
-bool VerifyLlo(const Function& function, DiagSink* diags) {
-  return Verifier(function, diags).Run();
+bool VerifyLlo(const Function& function, DiagSink* diags, int mxu_tiles) {
+  return Verifier(function, diags, mxu_tiles).Run();
 }
 
 }  // namespace tpuc

@@ -36,16 +36,16 @@ struct DotPlan {
   }
 };
 
-// One pass of a product over several: 256 of K, the last one fewer.
+// One pass of a product over several: an MXU's side of K (128 or 256), the last one fewer.
 struct DotPass {
-  Coord kp;  // counts 256
+  Coord kp;  // counts sides
   int64_t k_left = 0;
 };
 
 // The columns of N that the units work on during the passes over K.
 struct DotColumns {
-  Coord np;                     // the first 256 of them
-  std::vector<int64_t> n_left;  // of each unit's 256; one where all units have the same
+  Coord np;                     // the first unit's, counted in sides of an MXU
+  std::vector<int64_t> n_left;  // of each unit's side; one where all units have the same
   bool split = false;           // all units have the same columns and share the rows
   int units = 1;
 };

@@ -1,10 +1,11 @@
-// Matrix products of whole blocks: weights are pushed once per 256 x 256 tile of the right operand,
-// rows of the left one follow, results are popped in order and become registers of the dot.
+// Matrix products of whole blocks: weights are pushed once per tile of the right operand as large as
+// an MXU (256 x 256, or 128 x 128), rows of the left one follow, results are popped in order and
+// become registers of the dot.
 //
-//   x f32[16,64] . w f32[64,64]:  8 x vmatpush1 on each MXU (rows 56..63 first), one masked matmul
-//   of 8 rows on each, two pops (the second has no meaning)
+//   x f32[16,64] . w f32[64,64]:  8 x vmatpush1 on two MXUs (rows 56..63 first), one masked matmul
+//   of 8 rows on each, two pops where an MXU is 256 wide (the second has no meaning)
 //
-// Large products, which loop, are in strips_dot.cc; both use Push and Multiply.
+// Large products, which loop, are in nest_dot.cc; both use Push and Multiply.
 #include <algorithm>
 #include <deque>
 
@@ -110,8 +111,8 @@ Operand Lowering::Row(const DotPlan& p, const DotAt& at, Coord m, Coord kk) {
 }
 
 // Pushes the weights of K tiles k0 (.. k0+1) and N tiles n0 (.. n0+1) of 128. `k_left` and
-// `n_left`: how many of K and N lie in them (at most 256). A block-diagonal push fills both halves
-// alike.
+// `n_left`: how many of K and N lie in them (at most an MXU's side). A block-diagonal push fills
+// both halves alike.
 void Lowering::Push(const DotPlan& p, const DotAt& at, Coord k0, Coord n0, int64_t k_left,
                     int64_t n_left, bool diagonal, int unit) {
   constexpr int64_t kTileGroups = kLanes / kSublanes;
@@ -218,11 +219,11 @@ void Lowering::EmitSmallDot(NodeId id, const DotPlan& p, const DotAt& at) {
   auto pop_one = [&] {
     Pending q = pending.front();
     pending.pop_front();
-    for (int which = 0; which < 2; ++which) {
+    for (int which = 0; which < chip.mxu_tiles(); ++which) {
       q.done(which, b_.Op(Opcode::kVpopMrf, {q.token}, q.unit));
     }
   };
-  size_t limit = static_cast<size_t>(std::max(2, chip.mrf_depth / 2 - 8));
+  size_t limit = static_cast<size_t>(std::max(2, chip.mrf_depth / chip.mxu_tiles() - 8));
   auto issue = [&](Reg token, int unit, std::function<void(int, Reg)> done) {
     pending.push_back({token, unit, std::move(done)});
     while (pending.size() > limit) pop_one();
@@ -252,7 +253,7 @@ void Lowering::EmitSmallDot(NodeId id, const DotPlan& p, const DotAt& at) {
   }
   int64_t lanes0 = std::min(kLanes, p.k);
   if (k_tiles == 1 && n_tiles == 1) {
-    bool diagonal = groups > mxus;
+    bool diagonal = chip.mxu_tiles() > 1 && groups > mxus;
     int used = static_cast<int>(std::min<int64_t>(mxus, diagonal ? CeilDiv(groups, 2) : groups));
     for (int u = 0; u < used; ++u)
       Push(p, at, Coord::Const(0), Coord::Const(0), p.k, p.n, diagonal, u);
@@ -268,25 +269,29 @@ void Lowering::EmitSmallDot(NodeId id, const DotPlan& p, const DotAt& at) {
       });
     }
   } else {
-    int64_t k_pairs = CeilDiv(k_tiles, 2), n_pairs = CeilDiv(n_tiles, 2);
-    bool split_rows = k_pairs * n_pairs == 1 && groups > 1;
+    const int tiles = chip.mxu_tiles();
+    const int64_t side = tiles * kLanes;
+    int64_t k_sets = CeilDiv(k_tiles, tiles), n_sets = CeilDiv(n_tiles, tiles);
+    // Each set of weights has MXUs of its own while there are enough; they share its rows.
+    const int share = static_cast<int>(std::max<int64_t>(1, mxus / (k_sets * n_sets)));
+    const int units = static_cast<int>(std::min<int64_t>(share, groups));
     int64_t work = 0;
-    for (int64_t np = 0; np < n_pairs; ++np) {
-      for (int64_t kp = 0; kp < k_pairs; ++kp) {
-        int64_t k_left = std::min<int64_t>(2 * kLanes, p.k - kp * 2 * kLanes);
-        int64_t n_left = std::min<int64_t>(2 * kLanes, p.n - np * 2 * kLanes);
-        int first = split_rows ? 0 : static_cast<int>(work++ % mxus);
-        int units = split_rows ? static_cast<int>(std::min<int64_t>(mxus, groups)) : 1;
+    for (int64_t np = 0; np < n_sets; ++np) {
+      for (int64_t kp = 0; kp < k_sets; ++kp) {
+        int64_t k_left = std::min(side, p.k - kp * side);
+        int64_t n_left = std::min(side, p.n - np * side);
+        int first = static_cast<int>(work++ * share % mxus);
         for (int u = 0; u < units; ++u) {
-          Push(p, at, Coord::Const(2 * kp), Coord::Const(2 * np), k_left, n_left, false, first + u);
+          Push(p, at, Coord::Const(tiles * kp), Coord::Const(tiles * np), k_left, n_left, false,
+               first + u);
         }
         for (int64_t m = 0; m < groups; ++m) {
           int u = first + static_cast<int>(m % units);
           bool high = k_left > kLanes;
-          Operand h = high ? row(m, 2 * kp + 1) : Operand();
-          Reg t = Multiply(row(m, 2 * kp), std::min(kLanes, k_left), h, high, k_left - kLanes,
+          Operand h = high ? row(m, tiles * kp + 1) : Operand();
+          Reg t = Multiply(row(m, tiles * kp), std::min(kLanes, k_left), h, high, k_left - kLanes,
                            m < units, u);
-          issue(t, u, [&add, m, np](int which, Reg v) { add(m, 2 * np + which, v); });
+          issue(t, u, [&add, m, nt = tiles * np](int which, Reg v) { add(m, nt + which, v); });
         }
         if (failed_) return;
       }

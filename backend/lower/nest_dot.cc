@@ -1,10 +1,11 @@
 // Loop nests of large matrix products.
 //
-// Driven: all weights of the product fit the MXUs at once (N <= 512, K <= 256, or N <= 256, K <=
-// 512 on two units). They are pushed once; row groups follow, and what the nest computes from each
-// result row is emitted as soon as it is popped. Multi-pass: for each pair of N tiles and of K
-// tiles the weights are pushed, all rows multiplied, and the results added up in a temporary.
+// Driven: all weights of the product fit the MXUs at once (on two of 256: N <= 512, K <= 256, or
+// N <= 256, K <= 512). They are pushed once; row groups follow, and what the nest computes from each
+// result row is emitted as soon as it is popped. Multi-pass: for each set of N and of K as large as
+// an MXU the weights are pushed, all rows multiplied, and the results added up in a temporary.
 #include <algorithm>
+#include <array>
 #include <deque>
 
 #include "backend/lower/lowering.h"
@@ -14,9 +15,9 @@ namespace tpuc::lower {
 
 namespace {
 
-constexpr int64_t kTile2 = 2 * kLanes;  // the array's side
-constexpr int64_t kLoopRows = 128;      // row groups of one unit multiplied in a loop body
-constexpr size_t kInFlight = 44;        // matmuls ahead of their pops, in program order
+constexpr int64_t kLoopMatmuls = 256;  // multiplied in a loop body, over all units
+constexpr int64_t kDrivenRows = 64;    // row groups in the body of a driven product
+constexpr size_t kInFlight = 44;       // matmuls ahead of their pops, in program order
 
 }  // namespace
 
@@ -27,8 +28,7 @@ bool Lowering::DotDrives(const NestItem& item) {
   }
   DotPlan p;
   if (!PlanDot(item.node, &p)) return false;
-  int64_t units = std::max(1, chip.mxus);
-  return (p.k <= kTile2 && p.n <= kTile2 * units) || (p.n <= kTile2 && p.k <= kTile2 * units);
+  return CeilDiv(p.k, chip.mxu_size) * CeilDiv(p.n, chip.mxu_size) <= std::max(1, chip.mxus);
 }
 
 // Calls `rows(first, count, latch)` for blocks of row groups: one block, or a first one with the
@@ -61,28 +61,35 @@ void Lowering::RowBlocks(int64_t groups, int64_t step, int64_t body,
 
 namespace {
 
+using Results = std::array<Reg, 2>;  // of one matmul; the first alone where an MXU is one tile wide
+
 struct InFlight {
   std::vector<std::pair<Reg, int>> tokens;  // and units, in order of issue
-  std::function<void(const std::vector<std::pair<Reg, Reg>>&)> done;
+  std::function<void(const std::vector<Results>&)> done;
 };
 
 }  // namespace
 
+// Each set of weights, as large as an MXU, has a unit; where units are left over, further copies of
+// all sets take rows in turn.
 void Lowering::DriveRows(NodeId dot, const DotPlan& p, const DotAt& at,
                          const std::function<void(const Coords& row)>& emit) {
-  int units = std::max(1, chip.mxus);
-  int64_t n_tiles = CeilDiv(p.n, kLanes);
-  bool small = p.k <= kLanes && p.n <= kLanes && p.m_groups() > 1;
-  bool by_n = p.n > kTile2, by_k = p.k > kTile2;
+  const int tiles = chip.mxu_tiles();
+  const int64_t side = chip.mxu_size;
+  const int k_sets = static_cast<int>(CeilDiv(p.k, side));
+  const int sets = k_sets * static_cast<int>(CeilDiv(p.n, side));
+  const int64_t n_tiles = CeilDiv(p.n, kLanes);
+  // One tile of weights in both halves of an MXU takes two row groups at once.
+  const bool pairs = tiles > 1 && p.k <= kLanes && p.n <= kLanes && p.m_groups() > 1;
   // Weights that no matmul latches would stay staged.
-  if (!by_n && !by_k)
-    units =
-        static_cast<int>(std::min<int64_t>(units, small ? CeilDiv(p.m_groups(), 2) : p.m_groups()));
+  const int copies = static_cast<int>(std::min<int64_t>(
+      std::max(1, chip.mxus) / sets, pairs ? CeilDiv(p.m_groups(), 2) : p.m_groups()));
+  const int units = copies * sets;
+  auto k_of = [&](int u) { return u % sets % k_sets * side; };
+  auto n_of = [&](int u) { return u % sets / k_sets * side; };
   for (int u = 0; u < units; ++u) {
-    int64_t k0 = by_k ? u * kTile2 : 0, n0 = by_n ? u * kTile2 : 0;
-    if (k0 >= p.k || n0 >= p.n) break;
-    Push(p, at, Coord::Const(k0 / kLanes), Coord::Const(n0 / kLanes), std::min(kTile2, p.k - k0),
-         std::min(kTile2, p.n - n0), small, u);
+    Push(p, at, Coord::Const(k_of(u) / kLanes), Coord::Const(n_of(u) / kLanes),
+         std::min(side, p.k - k_of(u)), std::min(side, p.n - n_of(u)), pairs, u);
   }
   size_t rank = dims(dot).size();
   VLayout layout = info[dot].natural;
@@ -91,89 +98,84 @@ void Lowering::DriveRows(NodeId dot, const DotPlan& p, const DotAt& at,
   };
   auto row = [&](Coord m, int64_t kt) { return Row(p, at, m, Coord::Const(kt)); };
   auto row_coords = [&](Coord m) { return p.ResultAt(at, m, Coord::Const(0), rank); };
-  RowBlocks(
-      p.m_groups(), 2 * units, kLoopRows / 2, [&](Coord first, int64_t count, bool latch_first) {
-        std::deque<InFlight> flight;
-        auto pop = [&] {
-          InFlight q = std::move(flight.front());
-          flight.pop_front();
-          std::vector<std::pair<Reg, Reg>> v;
-          for (auto [t, u] : q.tokens) {
-            Reg a = b_.Op(Opcode::kVpopMrf, {t}, u);
-            v.push_back({a, b_.Op(Opcode::kVpopMrf, {t}, u)});
-          }
-          q.done(v);
+  RowBlocks(p.m_groups(), 2 * units, kDrivenRows, [&](Coord first, int64_t count, bool latches) {
+    std::deque<InFlight> flight;
+    auto pop = [&] {
+      InFlight q = std::move(flight.front());
+      flight.pop_front();
+      std::vector<Results> v(q.tokens.size());
+      for (size_t j = 0; j < v.size(); ++j) {
+        auto [t, u] = q.tokens[j];
+        for (int h = 0; h < tiles; ++h) v[j][h] = b_.Op(Opcode::kVpopMrf, {t}, u);
+      }
+      q.done(v);
+    };
+    std::vector<char> latch(units, latches ? 1 : 0);
+    auto multiply = [&](int u, Operand low, int64_t ll, Operand high, bool has, int64_t hl) {
+      Reg t = Multiply(low, ll, high, has, hl, latch[u] != 0, u);
+      latch[u] = 0;
+      return std::make_pair(t, u);
+    };
+    int turn = 0;
+    for (int64_t i = 0; i < count && !failed_;) {
+      Coord m = first + i;
+      InFlight q;
+      const int from = turn++ % copies * sets;
+      if (pairs) {
+        bool pair = i + 1 < count;
+        Operand second = pair ? row(m + 1, 0) : Operand();
+        q.tokens.push_back(multiply(from, row(m, 0), p.k, second, pair, p.k));
+        q.done = [&, m, pair](const std::vector<Results>& v) {
+          finish(m, 0, v[0][0]);
+          emit(row_coords(m));
+          if (!pair) return;
+          finish(m + 1, 0, v[0][1]);
+          emit(row_coords(m + 1));
         };
-        std::vector<char> latch(units, latch_first ? 1 : 0);
-        auto multiply = [&](int u, Operand low, int64_t ll, Operand high, bool has, int64_t hl) {
-          Reg t = Multiply(low, ll, high, has, hl, latch[u] != 0, u);
-          latch[u] = 0;
-          return std::make_pair(t, u);
-        };
-        int turn = 0;
-        for (int64_t i = 0; i < count && !failed_;) {
-          Coord m = first + i;
-          InFlight q;
-          if (small) {
-            bool pair = i + 1 < count;
-            int u = turn++ % units;
-            Operand second = pair ? row(m + 1, 0) : Operand();
-            q.tokens.push_back(multiply(u, row(m, 0), p.k, second, pair, p.k));
-            q.done = [&, m, pair](const std::vector<std::pair<Reg, Reg>>& v) {
-              finish(m, 0, v[0].first);
-              emit(row_coords(m));
-              if (!pair) return;
-              finish(m + 1, 0, v[0].second);
-              emit(row_coords(m + 1));
-            };
-            i += pair ? 2 : 1;
-          } else {
-            int from = by_n || by_k ? 0 : turn++ % units, to = by_n || by_k ? units : from + 1;
-            for (int u = from; u < to; ++u) {
-              int64_t k0 = by_k ? u * kTile2 : 0, n0 = by_n ? u * kTile2 : 0;
-              if (k0 >= p.k || n0 >= p.n) continue;
-              int64_t left = std::min(kTile2, p.k - k0);
-              bool has = left > kLanes;
-              Operand high = has ? row(m, k0 / kLanes + 1) : Operand();
-              q.tokens.push_back(multiply(u, row(m, k0 / kLanes), std::min(kLanes, left), high, has,
-                                          left - kLanes));
-            }
-            q.done = [&, m](const std::vector<std::pair<Reg, Reg>>& v) {
-              std::vector<Operand> r(n_tiles);
-              for (size_t j = 0; j < v.size(); ++j) {
-                int64_t nt = by_n ? 2 * static_cast<int64_t>(j) : 0;
-                Reg parts[2] = {v[j].first, v[j].second};
-                for (int h = 0; h < 2; ++h) {
-                  if (nt + h >= n_tiles) continue;
-                  r[nt + h] = by_k && j > 0 ? Add(r[nt + h], parts[h]) : Operand(parts[h]);
-                }
-              }
-              for (int64_t nt = 0; nt < n_tiles; ++nt) finish(m, nt, r[nt]);
-              emit(row_coords(m));
-            };
-            ++i;
-          }
-          flight.push_back(std::move(q));
-          while (flight.size() > kInFlight) pop();
+        i += pair ? 2 : 1;
+      } else {
+        for (int u = from; u < from + sets; ++u) {
+          int64_t k0 = k_of(u), left = std::min(side, p.k - k0);
+          bool has = left > kLanes;
+          Operand high = has ? row(m, k0 / kLanes + 1) : Operand();
+          q.tokens.push_back(
+              multiply(u, row(m, k0 / kLanes), std::min(kLanes, left), high, has, left - kLanes));
         }
-        while (!flight.empty()) pop();
-      });
+        q.done = [&, m](const std::vector<Results>& v) {
+          std::vector<Operand> r(n_tiles);
+          for (int j = 0; j < sets; ++j) {
+            const int64_t nt = n_of(j) / kLanes;
+            for (int h = 0; h < tiles && nt + h < n_tiles; ++h) {
+              r[nt + h] = k_of(j) > 0 ? Add(r[nt + h], v[j][h]) : Operand(v[j][h]);
+            }
+          }
+          for (int64_t nt = 0; nt < n_tiles; ++nt) finish(m, nt, r[nt]);
+          emit(row_coords(m));
+        };
+        ++i;
+      }
+      flight.push_back(std::move(q));
+      while (flight.size() > kInFlight) pop();
+    }
+    while (!flight.empty()) pop();
+  });
 }
 
-// Weights of one pass, in the order of their pushes: unit u gets those of N pair np + u, or all the
-// same ones where rows are split.
+// Weights of one pass, in the order of their pushes: unit u gets those of side np + u of N, or all
+// the same ones where rows are split.
 std::vector<std::function<void()>> Lowering::PushesOf(const DotPlan& p, const DotAt& at,
                                                       const DotPass& pass,
                                                       const DotColumns& columns) {
   constexpr int64_t kTileGroups = kLanes / kSublanes;
   std::vector<std::function<void()>> pushes;
-  for (int64_t group = kTile2 / kSublanes; group-- > 0;) {
+  const int tiles = chip.mxu_tiles();
+  for (int64_t group = chip.mxu_size / kSublanes; group-- > 0;) {
     for (int u = 0; u < columns.units; ++u) {
       const int64_t n_left = columns.n_left[columns.split ? 0 : u];
       if (group >= CeilDiv(p.xpose ? n_left : pass.k_left, kSublanes)) continue;
-      const Coord n0 = (columns.split ? columns.np : columns.np + u) * 2;
-      pushes.push_back([this, &p, &at, pass, n0, n_left, u, group] {
-        PushGroup(p, at, pass.kp * 2, n0, pass.k_left, n_left, false, u,
+      const Coord n0 = (columns.split ? columns.np : columns.np + u) * tiles;
+      pushes.push_back([this, &p, &at, pass, n0, n_left, u, group, tiles] {
+        PushGroup(p, at, pass.kp * tiles, n0, pass.k_left, n_left, false, u,
                   static_cast<int>(group / kTileGroups), group % kTileGroups);
       });
     }
@@ -185,7 +187,7 @@ std::vector<std::function<void()>> Lowering::PushesOf(const DotPlan& p, const Do
 // these are latched.
 void Lowering::PassRows(NodeId dot, const DotPlan& p, const DotAt& at, const DotPass& pass,
                         const DotColumns& columns, bool first, const DotPass* next) {
-  const int units = columns.units;
+  const int units = columns.units, tiles = chip.mxu_tiles();
   const bool split = columns.split;
   const Coord np = columns.np;
   const std::vector<int64_t>& n_left = columns.n_left;
@@ -197,12 +199,12 @@ void Lowering::PassRows(NodeId dot, const DotPlan& p, const DotAt& at, const Dot
   auto result = [&](Coord m, int u, int half, Reg v) {
     int64_t left = n_left[split ? 0 : u];
     if (half == 1 && left <= kLanes) return;
-    Coords c = p.ResultAt(at, m, (split ? np : np + u) * 2 + half, rank);
+    Coords c = p.ResultAt(at, m, (split ? np : np + u) * tiles + half, rank);
     Operand x = v;
     if (!first) x = Add(LoadTile(view, none, dims(dot), layout, c, dot), x);
     StoreTile(view, none, dims(dot), layout, c, x, dot);
   };
-  RowBlocks(p.m_groups(), 2, split ? kLoopRows * units : kLoopRows,
+  RowBlocks(p.m_groups(), 2, split ? kLoopMatmuls : kLoopMatmuls / units,
             [&](Coord row0, int64_t count, bool latch_first) {
               struct Token {
                 Reg t;
@@ -213,10 +215,9 @@ void Lowering::PassRows(NodeId dot, const DotPlan& p, const DotAt& at, const Dot
               auto pop = [&] {
                 Token q = flight.front();
                 flight.pop_front();
-                Reg low = b_.Op(Opcode::kVpopMrf, {q.t}, q.unit);
-                Reg high = b_.Op(Opcode::kVpopMrf, {q.t}, q.unit);
-                result(q.m, q.unit, 0, low);
-                result(q.m, q.unit, 1, high);
+                Results r;
+                for (int h = 0; h < tiles; ++h) r[h] = b_.Op(Opcode::kVpopMrf, {q.t}, q.unit);
+                for (int h = 0; h < tiles; ++h) result(q.m, q.unit, h, r[h]);
               };
               std::vector<std::function<void()>> pushes;
               if (latch_first && next != nullptr) pushes = PushesOf(p, at, *next, columns);
@@ -224,8 +225,8 @@ void Lowering::PassRows(NodeId dot, const DotPlan& p, const DotAt& at, const Dot
               for (int64_t i = 0; i < count && !failed_; ++i) {
                 Coord m = row0 + i;
                 bool has = k_left > kLanes;
-                Operand high = has ? Row(p, at, m, pass.kp * 2 + 1) : Operand();
-                Operand low = Row(p, at, m, pass.kp * 2);
+                Operand high = has ? Row(p, at, m, pass.kp * tiles + 1) : Operand();
+                Operand low = Row(p, at, m, pass.kp * tiles);
                 for (int u = 0; u < units; ++u) {
                   if (split && i % units != u) continue;
                   bool latch = latch_first && i == (split ? u : 0);
@@ -250,15 +251,15 @@ void Lowering::PassRows(NodeId dot, const DotPlan& p, const DotAt& at, const Dot
 
 void Lowering::PassesOverK(NodeId dot, const DotPlan& p, const DotAt& at,
                            const DotColumns& columns) {
-  const int64_t pairs = CeilDiv(p.k, kTile2), whole = p.k / kTile2;
-  const DotPass rest = {Coord::Const(pairs - 1), p.k - whole * kTile2};
-  auto full = [](int64_t kp) { return DotPass{Coord::Const(kp), kTile2}; };
+  const int64_t side = chip.mxu_size, sides = CeilDiv(p.k, side), whole = p.k / side;
+  const DotPass rest = {Coord::Const(sides - 1), p.k - whole * side};
+  auto full = [&](int64_t kp) { return DotPass{Coord::Const(kp), side}; };
   const DotPass start = whole > 0 ? full(0) : rest, second = whole > 1 ? full(1) : rest;
   for (const auto& push : PushesOf(p, at, start, columns)) push();
-  PassRows(dot, p, at, start, columns, true, pairs > 1 ? &second : nullptr);
+  PassRows(dot, p, at, start, columns, true, sides > 1 ? &second : nullptr);
   const int64_t inner = whole - 2;  // passes after the first, followed by a whole one
   auto pass_before = [&](Coord kp) {
-    const DotPass pass = {kp, kTile2}, next = {kp + 1, kTile2};
+    const DotPass pass = {kp, side}, next = {kp + 1, side};
     PassRows(dot, p, at, pass, columns, false, &next);
   };
   if (inner > 1) {
@@ -274,10 +275,10 @@ void Lowering::PassesOverK(NodeId dot, const DotPlan& p, const DotAt& at,
 
 void Lowering::MultiPassDot(NodeId dot, const DotPlan& p, const DotAt& at) {
   const int units = std::max(1, chip.mxus);
-  const int64_t pairs = CeilDiv(p.n, kTile2);
-  const int64_t sets = p.n / kTile2 / units;
-  auto left = [&](int64_t np) { return std::min(kTile2, p.n - np * kTile2); };
-  DotColumns all = {Coord::Const(0), std::vector<int64_t>(units, kTile2), false, units};
+  const int64_t side = chip.mxu_size, sides = CeilDiv(p.n, side);
+  const int64_t sets = p.n / side / units;
+  auto left = [&](int64_t np) { return std::min(side, p.n - np * side); };
+  DotColumns all = {Coord::Const(0), std::vector<int64_t>(units, side), false, units};
   if (sets > 1) {
     EmitLoop(sets, units, [&](int loop) {
       all.np = {static_cast<int16_t>(loop), 1, 0};
@@ -287,13 +288,13 @@ void Lowering::MultiPassDot(NodeId dot, const DotPlan& p, const DotAt& at) {
     PassesOverK(dot, p, at, all);
   }
   const int64_t done = sets * units;
-  if (pairs - done == units && units > 1) {
+  if (sides - done == units && units > 1) {
     all.np = Coord::Const(done);
     for (int u = 0; u < units; ++u) all.n_left[u] = left(done + u);
     PassesOverK(dot, p, at, all);
     return;
   }
-  for (int64_t np = done; np < pairs; ++np) {
+  for (int64_t np = done; np < sides; ++np) {
     const bool split = units > 1 && p.m_groups() > 1;
     const int used = split ? static_cast<int>(std::min<int64_t>(units, p.m_groups())) : 1;
     PassesOverK(dot, p, at, {Coord::Const(np), {left(np)}, split, used});

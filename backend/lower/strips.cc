@@ -46,7 +46,7 @@ int64_t Lowering::Work(const kernel::Region& region) const {
       int64_t k = dims(n.operands[0])[n.IntsAttr(AttrId::kLhsContractingDims).empty()
                                           ? 0
                                           : n.IntsAttr(AttrId::kLhsContractingDims)[0]];
-      tiles *= 2 + 2 * CeilDiv(k, 256);
+      tiles *= 2 + 2 * CeilDiv(k, chip.mxu_size);
       tiles += TileCount(dims(n.operands[1]),
                          DefaultVLayout(static_cast<int>(dims(n.operands[1]).size())));
     }

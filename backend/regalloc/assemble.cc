@@ -78,10 +78,10 @@ bool Assembler::CheckQueueDepths() {
                     absl::StrCat(std::string(isa::Info(inst.op).mnemonic), " names unit ", unit,
                                  ", which ", chip_.name, " does not have"));
       }
-      if (llo::ResultsOf(inst.op) > depth) {
+      if (llo::ResultsOf(inst.op, chip_.mxu_tiles()) > depth) {
         return Fail(DiagCode::kQueueDepth,
                     absl::StrCat(std::string(isa::Info(inst.op).mnemonic), " puts ",
-                                 llo::ResultsOf(inst.op), " results on a queue of ", depth));
+                                 llo::ResultsOf(inst.op, chip_.mxu_tiles()), " results on a queue of ", depth));
       }
     }
   }

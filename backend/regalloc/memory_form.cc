@@ -163,7 +163,7 @@ void Emitter::PopNow(const Inst& push) {
   RegClass cls = isa::Info(op).dest;
   results.homes.clear();
   results.taken = 0;
-  for (int k = 0; k < llo::ResultsOf(results.push.op); ++k) {
+  for (int k = 0; k < llo::ResultsOf(results.push.op, chip_.mxu_tiles()); ++k) {
     Inst pop;
     pop.op = op;
     pop.unit = results.push.unit;

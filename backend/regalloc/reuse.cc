@@ -93,15 +93,17 @@ void Reuser::Rename(Inst* inst) const {
 }
 
 void Reuser::FindTwinPushes(int block) {
-  absl::flat_hash_map<int, int> results;
+  absl::flat_hash_map<int, bool> single;  // and made of its operands alone: a matmul has weights
   for (const Inst& inst : f_.blocks[block].insts) {
-    if (llo::IsPush(inst.op)) results[inst.dest.id] = llo::ResultsOf(inst.op);
+    if (llo::IsPush(inst.op)) {
+      single[inst.dest.id] = !llo::IsMatmul(inst.op) && !llo::IsXposeStart(inst.op);
+    }
   }
   const std::vector<Inst>& insts = f_.blocks[block].insts;
   for (int i = 0; i < static_cast<int>(insts.size()); ++i) {
     if (!llo::IsPop(insts[i].op)) continue;
     int token = insts[i].src[0].reg.id;
-    if (results[token] == 1 && !insts[i].pred.valid()) pop_of_[token] = i;
+    if (single[token] && !insts[i].pred.valid()) pop_of_[token] = i;
   }
 }
 

@@ -184,7 +184,7 @@ bool ListScheduler::QueueHasRoom(int node, int unit) const {
   int queue = QueueOf(inst, unit, chip_);
   const QueueState& q = queues_[queue];
   int entries = q.entries + (q.popped_at == now_ ? q.popped : 0);
-  return entries + llo::ResultsOf(inst.op) <= QueueDepth(queue, chip_);
+  return entries + llo::ResultsOf(inst.op, chip_.mxu_tiles()) <= QueueDepth(queue, chip_);
 }
 
 // The XLU on which the result of `node` would leave first; -1: none is free now.
@@ -270,7 +270,7 @@ void ListScheduler::PlaceOnUnits(int node, int unit) {
   if (llo::IsPush(inst.op)) {
     QueueState& q = queues_[QueueOf(inst, unit, chip_)];
     q.pushes.push_back(node);
-    q.entries += llo::ResultsOf(inst.op);
+    q.entries += llo::ResultsOf(inst.op, chip_.mxu_tiles());
     for (int p : g_.pops[node]) out_.unit[p] = unit;
   } else if (pop) {
     QueueState& q = queues_[QueueOf(inst, unit, chip_)];
@@ -293,7 +293,7 @@ void ListScheduler::PlaceOnUnits(int node, int unit) {
   }
   if (llo::IsXposeEnd(inst.op)) x.open = -1;
   if (llo::IsPush(inst.op)) {
-    int results = llo::ResultsOf(inst.op) - 1;
+    int results = llo::ResultsOf(inst.op, chip_.mxu_tiles()) - 1;
     x.last_ready = std::max(x.last_ready, now_ + Latency(inst, chip_)) +
                    (results + 1) * chip_.interval(IntervalKey::kXluPop);
   }

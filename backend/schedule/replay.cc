@@ -131,14 +131,14 @@ void Player::CommitQueue(const Inst& inst, int64_t at) {
     return;
   }
   if (llo::IsPush(inst.op)) {
-    for (int k = 0; k < llo::ResultsOf(inst.op); ++k) {
+    for (int k = 0; k < llo::ResultsOf(inst.op, chip_.mxu_tiles()); ++k) {
       q.ready.push_back(at + Latency(inst, chip_) + k * ResultInterval(inst, chip_));
     }
     if (llo::IsXposeStart(inst.op)) xlus_[inst.unit].members = 0;
   }
   if (isa::Info(inst.op).latency != LatencyKey::kXpose) return;
   int n = ++xlus_[inst.unit].members;
-  int results = llo::ResultsOf(Opcode::kVxposeStart);
+  int results = llo::ResultsOf(Opcode::kVxposeStart, chip_.mxu_tiles());
   int64_t first = at + chip_.latency(LatencyKey::kXpose) - n * chip_.interval(IntervalKey::kXlu);
   size_t size = q.ready.size();
   for (int k = 0; k < results && size >= static_cast<size_t>(results); ++k) {

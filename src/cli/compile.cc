@@ -223,10 +223,10 @@ bool Road::Llo() {
     }
   }
   for (const llo::Function& f : done_.llo->kernels) {
-    if (!VerifyLlo(f, diags_)) return false;
+    if (!VerifyLlo(f, diags_, options_.chip->mxu_tiles())) return false;
     if (dumps_->enabled()) dumps_->AddKernel(f.name, 1, "llo", bundle::PrintLlo(f));
   }
-  if (!VerifyLlo(done_.llo->tlp, diags_)) return false;
+  if (!VerifyLlo(done_.llo->tlp, diags_, options_.chip->mxu_tiles())) return false;
   if (Wants("llo") || options_.stop_after == "llo") StopAt("llo", bundle::PrintLlo(*done_.llo));
   return true;
 }
@@ -283,9 +283,9 @@ std::optional<Compiled> Road::Run() {
       break;
     case InputKind::kLlo:
       done_.llo = bundle::ParseLlo(source_, diags_);
-      ok = done_.llo != nullptr && VerifyLlo(done_.llo->tlp, diags_) &&
+      ok = done_.llo != nullptr && VerifyLlo(done_.llo->tlp, diags_, options_.chip->mxu_tiles()) &&
            std::all_of(done_.llo->kernels.begin(), done_.llo->kernels.end(),
-                       [&](const llo::Function& f) { return VerifyLlo(f, diags_); }) &&
+                       [&](const llo::Function& f) { return VerifyLlo(f, diags_, options_.chip->mxu_tiles()); }) &&
            Bundles();
       break;
     case InputKind::kBundles:

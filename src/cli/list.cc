@@ -20,10 +20,14 @@ struct Table {
 };
 
 Table Chips() {
-  Table t{{"chip", "section", "name", "value", "kind", "source"}, {}};
-  for (const std::string& name : BuiltinChipNames()) {
-    for (const ChipRow& r : BuiltinChip(name)->rows) {
-      t.rows.push_back({name, r.section, r.name, r.value, r.kind, r.source});
+  Table t{{"section", "name", "chip", "value", "kind", "source"}, {}};
+  // The same number of all chips one below another; every chip has the same names.
+  for (const ChipRow& first : BuiltinChip(BuiltinChipNames().front())->rows) {
+    for (const std::string& chip : BuiltinChipNames()) {
+      for (const ChipRow& r : BuiltinChip(chip)->rows) {
+        if (r.section != first.section || r.name != first.name) continue;
+        t.rows.push_back({r.section, r.name, chip, r.value, r.kind, r.source});
+      }
     }
   }
   return t;
