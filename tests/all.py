@@ -16,9 +16,11 @@ SCRIPTS = [
     ('oracle, reference', ['tests/oracle/run.py', '--tpuc', '{tpuc}', '--mode', 'reference']),
     ('oracle, chip numbers', ['tests/oracle/run.py', '--tpuc', '{tpuc}', '--mode', 'chip']),
     ('oracle, bundles', ['tests/oracle/run.py', '--tpuc', '{tpuc}', '--mode', 'interpret']),
+    ('oracle, bundles for v5e', ['tests/oracle/run.py', '--tpuc', '{tpuc}', '--mode', 'interpret', '--chip', 'v5e']),
     ('random programs', ['tests/random_programs.py', '--tpuc', '{tpuc}']),
     ('road', ['tests/road.py', '--tpuc', '{tpuc}']),
     ('readme', ['tests/readme.py', '--tpuc', '{tpuc}']),
+    ('chips', ['tests/chips.py', '--tpuc', '{tpuc}']),
     ('trace', ['tests/trace.py', '--tpuc', '{tpuc}']),
     ('golden', ['tests/golden.py', '--tpuc', '{tpuc}']),
 ]

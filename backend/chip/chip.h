@@ -32,25 +32,25 @@ struct Chip {
   int delay_slots = 0;  // bundles after a branch that always issue
   // [slots] of one bundle
   int salu = 0, valu = 0, eup = 0, vex = 0, pop = 0, load = 0, store = 0;
-  int memory_total = 0;      // loads + stores + misc
-  int misc = 0;              // sync, wait, trace, vpush ...
-  int smem_access = 0;       // sld + sst
+  int memory_total = 0;  // loads + stores + misc
+  int misc = 0;          // sync, wait, trace, vpush ...
+  int smem_access = 0;   // sld + sst
   int branch = 0, dma_start = 0;
-  int immediates = 0;        // distinct literal immediates a bundle
+  int immediates = 0;  // distinct literal immediates a bundle
   // [queues] entries, per unit
   int mrf_depth = 0, xlu_depth = 0, eup_depth = 0, v2s_depth = 0;
   // [memory]
   int64_t hbm_bytes = 0, vmem_bytes = 0, smem_bytes = 0;
   int sync_flags = 0;
-  int64_t scoped_vmem_bytes = 0;       // default limit of one kernel's windows and scratch
-  double hbm_bytes_per_cycle = 0;      // shared by all transfers
-  double vmem_dma_bytes_per_cycle = 0; // one transfer's limit
-  int dma_fixed_cycles = 0;            // issue to first byte
-  int dma_segment_cycles = 0;          // each further step of a strided transfer
-  int dma_in_flight = 0;               // more wait
+  int64_t scoped_vmem_bytes = 0;        // default limit of one kernel's windows and scratch
+  double hbm_bytes_per_cycle = 0;       // shared by all transfers
+  double vmem_dma_bytes_per_cycle = 0;  // one transfer's limit
+  int dma_fixed_cycles = 0;             // issue to first byte
+  int dma_segment_cycles = 0;           // each further step of a strided transfer
+  int dma_in_flight = 0;                // more wait
   std::array<int, static_cast<int>(LatencyKey::kCount)> latencies{};
   std::array<int, static_cast<int>(IntervalKey::kCount)> intervals{};
-  int eup_bits = 0;                    // 0: correctly rounded to 1 ulp; n: results cut to n mantissa bits
+  int eup_bits = 0;  // 0: correctly rounded to 1 ulp; n: results cut to n mantissa bits
   std::vector<ChipRow> rows;
 
   // Tiles of 128 along a side of an MXU, 1 or 2: registers of K that a matmul takes at most, and

@@ -547,12 +547,13 @@ bool ReadOutputs(Machine* m, RunResult* result) {
 
 bool Fits(Machine* m) {
   const Chip& c = *m->chip;
-  if (c.sublanes == kSublanes && c.lanes == kLanes && (c.mxu_size == kLanes || c.mxu_size == 2 * kLanes)) {
+  if (c.sublanes == kSublanes && c.lanes == kLanes &&
+      (c.mxu_size == kLanes || c.mxu_size == 2 * kLanes)) {
     return true;
   }
-  return Reject(m,
-                absl::StrCat("the interpreter knows machines of 8 x 128 with MXUs of 128 or 256; this is ",
-                             c.sublanes, " x ", c.lanes, " with ", c.mxu_size));
+  return Reject(
+      m, absl::StrCat("the interpreter knows machines of 8 x 128 with MXUs of 128 or 256; this is ",
+                      c.sublanes, " x ", c.lanes, " with ", c.mxu_size));
 }
 
 // False if a timing-only run needs values after all.
@@ -574,8 +575,7 @@ bool RunOnce(const isa::Program& program, const Chip& chip, const std::vector<Po
   ready = ready && Fits(&m) && SetUpMemory(&m) && WriteConstants(&m) && WriteInputs(&m, inputs) &&
           DecodeProgram(*bodies, &m, &functions);
   if (ready) {
-    m.dma.Init(chip, &m.memory, options.strict, values, result,
-               options.spans || options.trace);
+    m.dma.Init(chip, &m.memory, options.strict, values, result, options.spans || options.trace);
     Core core(m, functions);
     bool ok = core.RunAll();
     if (m.needs_values) return false;

@@ -28,7 +28,8 @@ constexpr int kOpcodeCount = 0
 #undef INST
     ;
 
-// Issue slots of a bundle. Misc takes one of the load positions, MiscStore one of the store positions.
+// Issue slots of a bundle. Misc takes one of the load positions, MiscStore one of the store
+// positions.
 enum class Slot : uint8_t { kSalu, kValu, kEup, kVex, kPop, kLoad, kStore, kMisc, kMiscStore };
 enum class Unit : uint8_t { kNone, kMxu, kXlu, kEup, kV2s };
 enum class RegClass : uint8_t { kNone, kVector, kMask, kScalar, kPredicate, kToken };
@@ -78,9 +79,9 @@ struct Operand {
 
 // [vmem:base + offset] ss:$stride sm:$mask. VMEM in rows of 512 bytes, SMEM in words of 4.
 struct MemRef {
-  Operand base;               // scalar register, or immediate 0
+  Operand base;  // scalar register, or immediate 0
   int32_t offset = 0;
-  int32_t sublane_stride = 1; // rows between sublanes; 0: one row to all (loads)
+  int32_t sublane_stride = 1;  // rows between sublanes; 0: one row to all (loads)
   uint8_t sublane_mask = 0xff;
   // LLO only: which allocation or operand of the function the address lies in (-1: unknown), for
   // alias analysis: different buffers never overlap.
@@ -89,14 +90,14 @@ struct MemRef {
 
 struct Inst {
   Opcode op;
-  int8_t unit = -1;        // which MXU or XLU; -1: not applicable, or (LLO, XLU) the scheduler chooses
+  int8_t unit = -1;  // which MXU or XLU; -1: not applicable, or (LLO, XLU) the scheduler chooses
   bool pred_negated = false;
-  Reg pred;                // invalid: always
+  Reg pred;  // invalid: always
   Reg dest;
   absl::InlinedVector<Operand, 3> src;
   MemRef mem;
-  int32_t target = -1;     // sbr.rel: block (LLO) or bundle index; inlined_call: kernel index
-  int32_t source = -1;     // row of the program's source map; -1: none
+  int32_t target = -1;  // sbr.rel: block (LLO) or bundle index; inlined_call: kernel index
+  int32_t source = -1;  // row of the program's source map; -1: none
 };
 
 // The register letters of isa.def.

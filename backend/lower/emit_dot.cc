@@ -1,5 +1,5 @@
-// Matrix products of whole blocks: weights are pushed once per tile of the right operand as large as
-// an MXU (256 x 256, or 128 x 128), rows of the left one follow, results are popped in order and
+// Matrix products of whole blocks: weights are pushed once per tile of the right operand as large
+// as an MXU (256 x 256, or 128 x 128), rows of the left one follow, results are popped in order and
 // become registers of the dot.
 //
 //   x f32[16,64] . w f32[64,64]:  8 x vmatpush1 on two MXUs (rows 56..63 first), one masked matmul

@@ -1,9 +1,10 @@
 // Loop nests of large matrix products.
 //
 // Driven: all weights of the product fit the MXUs at once (on two of 256: N <= 512, K <= 256, or
-// N <= 256, K <= 512). They are pushed once; row groups follow, and what the nest computes from each
-// result row is emitted as soon as it is popped. Multi-pass: for each set of N and of K as large as
-// an MXU the weights are pushed, all rows multiplied, and the results added up in a temporary.
+// N <= 256, K <= 512). They are pushed once; row groups follow, and what the nest computes from
+// each result row is emitted as soon as it is popped. Multi-pass: for each set of N and of K as
+// large as an MXU the weights are pushed, all rows multiplied, and the results added up in a
+// temporary.
 #include <algorithm>
 #include <array>
 #include <deque>

@@ -81,7 +81,8 @@ bool Assembler::CheckQueueDepths() {
       if (llo::ResultsOf(inst.op, chip_.mxu_tiles()) > depth) {
         return Fail(DiagCode::kQueueDepth,
                     absl::StrCat(std::string(isa::Info(inst.op).mnemonic), " puts ",
-                                 llo::ResultsOf(inst.op, chip_.mxu_tiles()), " results on a queue of ", depth));
+                                 llo::ResultsOf(inst.op, chip_.mxu_tiles()),
+                                 " results on a queue of ", depth));
       }
     }
   }

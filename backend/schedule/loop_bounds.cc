@@ -80,7 +80,8 @@ void Use::Add(const Inst& inst, const Chip& chip) {
   if (info.unit == isa::Unit::kMxu && inst.unit >= 0 && inst.unit < chip.mxus) {
     if (llo::IsMatmul(inst.op)) {
       lhs[inst.unit] += IssueInterval(inst, chip);
-      mrf[inst.unit] += llo::ResultsOf(inst.op, chip.mxu_tiles()) * chip.interval(IntervalKey::kMrfPop);
+      mrf[inst.unit] +=
+          llo::ResultsOf(inst.op, chip.mxu_tiles()) * chip.interval(IntervalKey::kMrfPop);
     } else if (llo::IsWeightPush(inst.op)) {
       weight[inst.unit] += IssueInterval(inst, chip);
     }

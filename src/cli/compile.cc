@@ -66,6 +66,7 @@ class Road {
   EmitOptions Emit() const;
   bool Llo();
   bool Bundles();
+  bool SavedBundles();
   bool AssembleAll();
   void Talk(absl::string_view what, absl::string_view text) {
     absl::StrAppend(&done_.talk, "// ---- after ", what, " ----\n", text);
@@ -271,6 +272,19 @@ bool Road::Bundles() {
   return VerifyBundles(*done_.program, *options_.chip, diags_);
 }
 
+// Saved bundles hold to the chip that they were made for, whose text they carry.
+bool Road::SavedBundles() {
+  done_.program = bundle::ParseBundles(source_, diags_);
+  if (!done_.program) return false;
+  const isa::Program& p = *done_.program;
+  if (p.chip_text.empty() || p.chip_text == options_.chip->text) {
+    return VerifyBundles(p, *options_.chip, diags_);
+  }
+  std::unique_ptr<Chip> own =
+      ParseChip(std::make_shared<const Source>(Source{p.chip_name + ".chip", p.chip_text}), diags_);
+  return own != nullptr && VerifyBundles(p, *own, diags_);
+}
+
 std::optional<Compiled> Road::Run() {
   done_.kind = KindOf(*source_);
   bool ok = true;
@@ -285,12 +299,13 @@ std::optional<Compiled> Road::Run() {
       done_.llo = bundle::ParseLlo(source_, diags_);
       ok = done_.llo != nullptr && VerifyLlo(done_.llo->tlp, diags_, options_.chip->mxu_tiles()) &&
            std::all_of(done_.llo->kernels.begin(), done_.llo->kernels.end(),
-                       [&](const llo::Function& f) { return VerifyLlo(f, diags_, options_.chip->mxu_tiles()); }) &&
+                       [&](const llo::Function& f) {
+                         return VerifyLlo(f, diags_, options_.chip->mxu_tiles());
+                       }) &&
            Bundles();
       break;
     case InputKind::kBundles:
-      done_.program = bundle::ParseBundles(source_, diags_);
-      ok = done_.program && VerifyBundles(*done_.program, *options_.chip, diags_);
+      ok = SavedBundles();
       break;
   }
   SetCurrentStage("done");

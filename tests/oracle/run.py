@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares tpuc with XLA's results on the programs of this folder (INDEX.tsv).
 
-  tests/oracle/run.py --tpuc build/tpuc --mode reference|chip|interpret [--only softmax]
+  tests/oracle/run.py --tpuc build/tpuc --mode reference|chip|interpret [--only softmax] [--chip v5e]
 
 Each <program>.npz holds in<i>, what XLA gives (out<i>) and, where it differs, what it gives with the operands of f32 dots rounded to bf16
 (chip<i>). Column `bundles` says no where bundles cannot do the program yet. Limits, with scale = largest finite |expected|: the
@@ -68,10 +68,10 @@ def wrong(want, got, kind, mode, dots, name, sampled):
         return f'root mean square {rms:.2e} of scale'
     return None
 
-def check(tpuc, row, mode, tmp):
+def check(tpuc, row, mode, tmp, chip):
     base = os.path.join(HERE, row['program'])
     out = os.path.join(tmp, 'out.npz')
-    flags = {'reference': ['--reference'], 'chip': ['--reference', '--numbers=chip'], 'interpret': ['--interpret']}[mode]
+    flags = {'reference': ['--reference'], 'chip': ['--reference', '--numbers=chip'], 'interpret': ['--interpret', '--chip', chip]}[mode]
     r = subprocess.run([tpuc, 'run', *flags, base + '.hlo', '--input', base + '.npz', '--output', out], capture_output=True, text=True, timeout=300)
     if r.returncode:
         return f'exit {r.returncode}: {(r.stderr.strip().splitlines() or [""])[0]}'
@@ -92,6 +92,7 @@ def main():
     p.add_argument('--tpuc', required=True)
     p.add_argument('--mode', choices=['reference', 'chip', 'interpret'], default='reference')
     p.add_argument('--only', default='')
+    p.add_argument('--chip', default='v6e', help='of --mode interpret')
     args = p.parse_args()
     passed = failed = 0
     with open(os.path.join(HERE, 'INDEX.tsv')) as f, tempfile.TemporaryDirectory() as tmp:
@@ -99,7 +100,7 @@ def main():
             if args.only not in row['program'] or (args.mode == 'interpret' and row['bundles'] == 'no'):
                 continue
             try:
-                problem = check(os.path.abspath(args.tpuc), row, args.mode, tmp)
+                problem = check(os.path.abspath(args.tpuc), row, args.mode, tmp, args.chip)
             except Exception as e:  # an unreadable result is tpuc's fault, and the rest still runs
                 problem = f'{type(e).__name__}: {e}'
             if problem:

@@ -39,6 +39,27 @@ TEST(ChipTest, V6eHasThePublishedNumbers) {
   for (const ChipRow& row : c->rows) EXPECT_FALSE(row.source.empty()) << row.name;
 }
 
+// 197e12 bf16 operations a second, 16 GiB of HBM (chips.md section 2); each chip has every number.
+TEST(ChipTest, V5eHasThePublishedNumbers) {
+  const Chip* c = BuiltinChip("v5e");
+  ASSERT_NE(c, nullptr);
+  EXPECT_EQ(c->mxus, 4);
+  EXPECT_EQ(c->mxu_size, 128);
+  EXPECT_EQ(c->mxu_tiles(), 1);
+  EXPECT_EQ(BuiltinChip("v6e")->mxu_tiles(), 2);
+  double rows = 8.0 / c->interval(IntervalKey::kMatmulF32);
+  EXPECT_NEAR(c->mxus * 128.0 * 128 * 2 * rows * c->clock_mhz * 1e6, 197e12, 0.5e12);
+  EXPECT_EQ(c->hbm_bytes, int64_t{16} << 30);
+  EXPECT_EQ(c->vmem_bytes, int64_t{128} << 20);
+  EXPECT_EQ(c->smem_bytes, int64_t{1} << 20);
+  EXPECT_DOUBLE_EQ(c->hbm_bytes_per_cycle, 546.0);  // 819 GB/s at 1.5 GHz
+  EXPECT_EQ(c->rows.size(), BuiltinChip("v6e")->rows.size());
+  for (const ChipRow& row : c->rows) {
+    EXPECT_FALSE(row.source.empty()) << row.name;
+    EXPECT_NE(row.kind, "measured") << row.name;  // nobody has published measurements of it
+  }
+}
+
 TEST(ChipTest, UnknownChipIsNull) {
   EXPECT_EQ(BuiltinChip("v99"), nullptr);
   EXPECT_FALSE(BuiltinChipNames().empty());
@@ -49,6 +70,8 @@ TEST(ChipTest, WhatIfEditsParse) {
 }
 
 TEST(ChipTest, EachErrorIsReported) {
+  EXPECT_EQ(CodesOf(Edited("mxu_size = 256 ", "mxu_size = 192 ")).substr(0, 5), "E0654");
+  EXPECT_EQ(CodesOf(Edited("mxu_size = 256 ", "mxu_size = 128 ")), "");
   EXPECT_EQ(CodesOf(Edited("\nvsel = 1 ", "\nvsel = one")).substr(0, 5), "E0654");
   EXPECT_EQ(CodesOf(Edited("\nvsel = 1 ", "\nvsel = 1.5 ")).substr(0, 5), "E0654");
   EXPECT_EQ(CodesOf(Edited("\nvsel = 1 ", "\nvsel = 1e99 ")).substr(0, 5), "E0654");

@@ -19,7 +19,7 @@ using isa::RegClass;
 // tiles (rows 256 ..), addressed from s0 and s1.
 class Generator {
  public:
-  explicit Generator(uint64_t seed) : words_(RandomWords(4096, seed)) {}
+  Generator(uint64_t seed, const Chip& chip) : words_(RandomWords(4096, seed)), chip_(chip) {}
 
   llo::Function Make(int blocks, int ops) {
     f_.name = "k";
@@ -138,19 +138,25 @@ class Generator {
     }
   }
   void Matmul() {
-    int unit = static_cast<int>(Next(2));
+    const bool wide = chip_.mxu_tiles() > 1;
+    int unit = static_cast<int>(Next(chip_.mxus));
     bool transposed = Next(2) == 0;
     for (int g = 0; g < 16; ++g) {
-      Operand w = Any(), u = Any();
+      Operand w = Any();
+      if (!wide) {
+        Add(transposed ? Opcode::kVmatpush1Xpose : Opcode::kVmatpush1, Reg{}, {w}, unit);
+        continue;
+      }
+      Operand u = Any();
       Add(Opcode::kVmatprepSubr, Reg{}, {u}, unit);
       Add(transposed ? Opcode::kVmatpush3Xpose : Opcode::kVmatpush3, Reg{}, {w}, unit);
     }
     for (int i = 0; i < 2; ++i) {
       Operand upper = Any(), lower = Any();
-      Add(Opcode::kVmatprepMubr, Reg{}, {upper}, unit);
+      if (wide) Add(Opcode::kVmatprepMubr, Reg{}, {upper}, unit);
       Reg t = Token();
       Add(i == 0 ? Opcode::kVmatmulLatch : Opcode::kVmatmul, t, {lower}, unit);
-      for (int j = 0; j < 2; ++j) {
+      for (int j = 0; j < chip_.mxu_tiles(); ++j) {
         Reg v = Vector();
         Add(Opcode::kVpopMrf, v, {t}, unit);
         values_.push_back(v);
@@ -186,6 +192,7 @@ class Generator {
   }
 
   Words words_;
+  const Chip& chip_;
   size_t at_ = 0;
   llo::Function f_;
   llo::Block* block_ = nullptr;
@@ -197,18 +204,19 @@ struct Ran {
   int64_t cycles = 0, scheduled = 0;
 };
 
-Ran Assembled(const llo::Function& f, int opt_level) {
+Ran Assembled(const llo::Function& f, const Chip& chip, int opt_level) {
   DiagSink diags;
   Ran ran;
-  EXPECT_TRUE(VerifyLlo(f, &diags)) << diags.Render();
+  EXPECT_TRUE(VerifyLlo(f, &diags, chip.mxu_tiles())) << diags.Render();
   AssembleOptions options;
   options.opt_level = opt_level;
   options.spill_row = 4096;
   options.spill_word = 16;
   isa::Function kernel;
-  EXPECT_TRUE(Assemble(f, *BuiltinChip("v6e"), options, &kernel, nullptr, &diags))
-      << diags.Render();
+  EXPECT_TRUE(Assemble(f, chip, options, &kernel, nullptr, &diags)) << diags.Render();
   Harness h;
+  h.chip = &chip;
+  h.program.chip_name = chip.name;
   h.Vmem(0, RandomFloats(8 * kTile, 7));
   h.Vmem(256, RandomFloats(8 * kTile, 8));
   h.program.kernels.push_back(kernel);
@@ -224,21 +232,23 @@ Ran Assembled(const llo::Function& f, int opt_level) {
   return ran;
 }
 
-TEST(AgreementTest, RandomFunctions) {
+void Agree(const Chip& chip) {
   for (int seed = 0; seed < 60; ++seed) {
-    llo::Function f = Generator(1000 + seed).Make(1 + seed % 3, 10 + 4 * (seed % 11));
+    llo::Function f = Generator(1000 + seed, chip).Make(1 + seed % 3, 10 + 4 * (seed % 11));
     SCOPED_TRACE("seed " + std::to_string(seed));
-    Ran slow = Assembled(f, 0), fast = Assembled(f, 2);
+    Ran slow = Assembled(f, chip, 0), fast = Assembled(f, chip, 2);
     EXPECT_EQ(slow.out, fast.out);
     EXPECT_EQ(slow.cycles, slow.scheduled);
     EXPECT_EQ(fast.cycles, fast.scheduled);
     EXPECT_LE(fast.cycles, slow.cycles);
-    if (HasFailure()) {
+    if (::testing::Test::HasFailure()) {
       ADD_FAILURE() << bundle::PrintLlo(f);
       break;
     }
   }
 }
+TEST(AgreementTest, RandomFunctions) { Agree(*BuiltinChip("v6e")); }
+TEST(AgreementTest, RandomFunctionsOfFourSmallMxus) { Agree(*BuiltinChip("v5e")); }
 
 }  // namespace
 }  // namespace tpuc::interp::testing

@@ -59,9 +59,9 @@ Function Make(const std::string& name, int args, Bundles bundles) {
 }
 
 // All diagnostics, one a line: "E0660 message".
-std::string Verify(const Program& program) {
+std::string Verify(const Program& program, const char* chip = "v6e") {
   DiagSink diags;
-  bool ok = VerifyBundles(program, *BuiltinChip("v6e"), &diags);
+  bool ok = VerifyBundles(program, *BuiltinChip(chip), &diags);
   std::string text;
   for (const Diag& d : diags.diags()) {
     text += std::string(InfoOf(d.code).code) + " " + d.message + "\n";
@@ -69,13 +69,37 @@ std::string Verify(const Program& program) {
   EXPECT_EQ(ok, text.empty());
   return text;
 }
-std::string Kernel(Bundles bundles, int args = 0) {
+std::string Kernel(Bundles bundles, int args = 0, const char* chip = "v6e") {
   Program p;
   p.tlp.name = "tlp";
   p.kernels.push_back(Make("k", args, bundles));
-  return Verify(p);
+  return Verify(p, chip);
 }
 std::string Code(Bundles bundles) { return Kernel(bundles).substr(0, 5); }
+
+// Four MXUs of 128 x 128: one result a matmul, no second half; two of 256 x 256: two results.
+TEST(VerifierTest, MxusAreTheChips) {
+  auto one = [](int unit, const char* chip) {
+    return Kernel({{Do(Opcode::kVmatpush1, {Imm(0)}, unit)},
+                   {Do(Opcode::kVmatmulLatch, {Imm(0)}, unit)},
+                   {Do(Opcode::kVpopMrf, V(1), {}, unit)}},
+                  0, chip);
+  };
+  auto two = [](int unit, const char* chip) {
+    return Kernel({{Do(Opcode::kVmatpush1, {Imm(0)}, unit)},
+                   {Do(Opcode::kVmatmulLatch, {Imm(0)}, unit)},
+                   {Do(Opcode::kVpopMrf, V(1), {}, unit)},
+                   {Do(Opcode::kVpopMrf, V(1), {}, unit)}},
+                  0, chip);
+  };
+  for (int unit = 0; unit < 4; ++unit) EXPECT_EQ(one(unit, "v5e"), "");
+  EXPECT_NE(two(1, "v5e").find("is empty"), std::string::npos);
+  EXPECT_NE(one(4, "v5e").find("unit 4 of 4"), std::string::npos);
+  EXPECT_NE(one(1, "v6e").find("ends with 1 results"), std::string::npos);
+  EXPECT_EQ(two(1, "v6e"), "");
+  EXPECT_NE(Kernel({{Do(Opcode::kVmatprepSubr, {Imm(0)}, 1)}}, 0, "v5e").find("second half"),
+            std::string::npos);
+}
 
 TEST(VerifierTest, SoundProgramPasses) {
   EXPECT_EQ(Kernel({{Load(1, 0), Move(3, 10)},

@@ -23,6 +23,15 @@ void Expect(const KernelBuilder& b, const std::string& what, double limit = 2e-5
   }
 }
 
+// On every chip that tpuc knows.
+void ExpectOnAll(const KernelBuilder& b, const std::string& what, double limit = 2e-5) {
+  for (const std::string& chip : BuiltinChipNames()) {
+    RunSettings settings;
+    settings.chip = chip;
+    Expect(b, absl::StrCat(what, " on ", chip), limit, settings);
+  }
+}
+
 std::string Name(const Dims& d) { return absl::StrCat("[", absl::StrJoin(d, ","), "]"); }
 
 const std::vector<Dims>& Shapes() {
@@ -180,7 +189,11 @@ TEST(Dot, Sizes) {
                  {64, 300, 600},
                  {300, 700, 500},
                  {2000, 64, 64},
-                 {1100, 256, 512}}) {
+                 {1100, 256, 512},
+                 {40, 384, 128},
+                 {72, 200, 250},
+                 {600, 512, 128},
+                 {5, 384, 384}}) {
     for (int form = 0; form < 4; ++form) {
       KernelBuilder b;
       bool lt = form & 1, rt = form & 2;
@@ -189,8 +202,9 @@ TEST(Dot, Sizes) {
       int w = b.In(rt ? Dims{c.n, c.k} : Dims{c.k, c.n}, 1);
       int o = b.Out({c.m, c.n});
       b.Store(o, b.Dot(b.Load(x), b.Load(w), {lt ? 0 : 1}, {rt ? 1 : 0}));
-      Expect(b, absl::StrCat("dot ", c.m, "x", c.k, "x", c.n, lt ? " lhsT" : "", rt ? " rhsT" : ""),
-             1e-5);
+      ExpectOnAll(
+          b, absl::StrCat("dot ", c.m, "x", c.k, "x", c.n, lt ? " lhsT" : "", rt ? " rhsT" : ""),
+          1e-5);
     }
   }
 }
@@ -205,7 +219,7 @@ TEST(Dot, BiasActivationAndRows) {
     NodeId t = b.Like(Op::kTanh, {y});
     b.Store(o, t);
     b.Store(r, b.Reduce(Op::kAdd, t, {1}));
-    Expect(b, absl::StrCat("dot+bias ", Name(d)), 1e-4);
+    ExpectOnAll(b, absl::StrCat("dot+bias ", Name(d)), 1e-4);
   }
 }
 
@@ -214,7 +228,7 @@ TEST(Dot, Batches) {
     KernelBuilder b;
     int q = b.In({d[0], d[1], d[2]}), k = b.In({d[0], d[1], d[2]}), o = b.Out({d[0], d[1], d[1]});
     b.Store(o, b.Dot(b.Load(q), b.Load(k), {2}, {2}, {0}, {0}));
-    Expect(b, absl::StrCat("batched dot ", Name(d)), 1e-5);
+    ExpectOnAll(b, absl::StrCat("batched dot ", Name(d)), 1e-5);
   }
 }
 
@@ -224,7 +238,7 @@ TEST(Dot, Chain) {
     int q = b.In({s, 64}), k = b.In({s, 64}), v = b.In({s, 64}), o = b.Out({s, 64});
     NodeId p = Softmax(b, b.Dot(b.Load(q), b.Load(k), {1}, {1}), {s, s});
     b.Store(o, b.Dot(p, b.Load(v), {1}, {0}));
-    Expect(b, absl::StrCat("attention ", s), 4e-3);
+    ExpectOnAll(b, absl::StrCat("attention ", s), 4e-3);
   }
 }
 
@@ -334,7 +348,7 @@ TEST(Dot, Precision) {
     NodeId d = b.Dot(b.Load(x), b.Load(w), {1}, {0});
     b.k.nodes[d].attrs.push_back({AttrId::kOperandPrecision, std::vector<std::string>{word, word}});
     b.Store(o, d);
-    Expect(b, absl::StrCat("precision ", word), std::string(word) == "high" ? 4e-5 : 2e-6);
+    ExpectOnAll(b, absl::StrCat("precision ", word), std::string(word) == "high" ? 4e-5 : 2e-6);
   }
 }
 
@@ -342,11 +356,11 @@ TEST(Dot, SeveralDimensions) {
   KernelBuilder b;
   int x = b.In({6, 5, 40}), w = b.In({5, 40, 30}), o = b.Out({6, 30});
   b.Store(o, b.Dot(b.Load(x), b.Load(w), {1, 2}, {0, 1}));
-  Expect(b, "two contracted dimensions", 1e-5);
+  ExpectOnAll(b, "two contracted dimensions", 1e-5);
   KernelBuilder c;
   int p = c.In({12, 40}), q = c.In({40, 3, 20}), r = c.Out({12, 3, 20});
   c.Store(r, c.Dot(c.Load(p), c.Load(q), {1}, {0}));
-  Expect(c, "two free dimensions on the right", 1e-5);
+  ExpectOnAll(c, "two free dimensions on the right", 1e-5);
 }
 
 TEST(Grid, Matmul) {
@@ -373,7 +387,7 @@ TEST(Grid, Matmul) {
     b.When(b.Compare("EQ", kk, b.Int(0)), [&] { b.Store(acc, b.Splat(0, {bm, bn})); });
     b.Store(acc, b.Like(Op::kAdd, {b.Load(acc), b.Dot(b.Load(x), b.Load(w), {1}, {0})}));
     b.When(b.Compare("EQ", kk, b.Int(1)), [&] { b.Store(o, b.Load(acc)); });
-    Expect(b, absl::StrCat("grid matmul ", m), 1e-5);
+    ExpectOnAll(b, absl::StrCat("grid matmul ", m), 1e-5);
   }
 }
 

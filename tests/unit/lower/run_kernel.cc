@@ -400,7 +400,7 @@ isa::Inst Inst(isa::Opcode op, isa::Reg dest, std::initializer_list<isa::Operand
 
 Outcome RunBoth(const kernel::Kernel& k, const RunSettings& settings) {
   Outcome out;
-  const Chip& chip = *BuiltinChip("v6e");
+  const Chip& chip = *BuiltinChip(settings.chip);
   DiagSink diags;
   isa::Program program;
   program.chip_name = chip.name;
@@ -462,7 +462,7 @@ Outcome RunBoth(const kernel::Kernel& k, const RunSettings& settings) {
   options.strips = settings.whole ? Strips::kWhole : Strips::kAuto;
   bool ok = LowerKernel(k, chip, options, &f, &program.sources, &diags);
   if (settings.text) out.llo = bundle::PrintLlo(f);
-  if (!ok || !VerifyLlo(f, &diags)) {
+  if (!ok || !VerifyLlo(f, &diags, chip.mxu_tiles())) {
     out.error = diags.Render();
     return out;
   }

@@ -86,6 +86,7 @@ struct RunSettings {
   bool whole = false;           // --strips=whole
   std::vector<Literal> inputs;  // empty: generated
   bool text = false;
+  std::string chip = "v6e";
 };
 Outcome RunBoth(const kernel::Kernel& kernel, const RunSettings& settings = {});
 
