@@ -138,8 +138,8 @@ double WorkEstimate::Cycles(const std::vector<int64_t>& block) const {
   for (const Dot& d : dots_) {
     const double m = Product(d.m, block), n = Product(d.n, block), k = Product(d.k, block);
     const double rows = std::max(1.0, m / 8);
-    // A pass takes as long with half of the array; two row groups share one of two tiles a side where
-    // K and N allow.
+    // A pass takes as long with half of the array; two row groups share one of two tiles a side
+    // where K and N allow.
     const double side = std::max(1, chip_.mxu_size);
     const double sets = std::ceil(n / side) * std::ceil(k / side);
     const double small = n <= 128 && k <= 128 ? 1.0 / chip_.mxu_tiles() : 1;

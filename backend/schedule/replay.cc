@@ -47,6 +47,8 @@ class Player {
   void Commit(const Inst& inst, int64_t at);
   void CommitUnit(const Inst& inst, int64_t at);
   void CommitQueue(const Inst& inst, int64_t at);
+  void KeepStored(const Inst& inst);
+  void Define(const Inst& inst);
   template <typename F>
   void ForEachRow(const Inst& inst, F f);
 
@@ -63,6 +65,7 @@ class Player {
   std::vector<Queue> queues_;
   absl::flat_hash_map<std::pair<int32_t, int64_t>, int64_t> rows_;  // root, row -> readable from
   ScalarValues values_;
+  absl::flat_hash_map<int64_t, ScalarValue> words_;  // of SMEM, where addresses are constants
 };
 
 Player::Player(const std::vector<isa::Bundle>& bundles, int args,
@@ -187,13 +190,33 @@ void Player::Commit(const Inst& inst, int64_t at) {
   }
 }
 
+// A scalar that was spilled comes back as the same value.
+void Player::KeepStored(const Inst& inst) {
+  const bool store = inst.op == Opcode::kSst;
+  const ScalarValue base = store ? values_.Of(inst.mem.base) : ScalarValue();
+  if (store && base.root == 0 && !inst.pred.valid()) {
+    words_[base.offset + inst.mem.offset] = values_.Of(inst.src[0]);
+  } else if (store || inst.op == Opcode::kDmaHbmToSmem || inst.op == Opcode::kCall) {
+    words_.clear();
+  }
+}
+
+void Player::Define(const Inst& inst) {
+  const bool load = inst.op == Opcode::kSld && !inst.pred.valid();
+  const ScalarValue base = load ? values_.Of(inst.mem.base) : ScalarValue();
+  values_.Define(inst);
+  auto it = load && base.root == 0 ? words_.find(base.offset + inst.mem.offset) : words_.end();
+  if (it != words_.end()) values_.Assign(inst.dest, it->second);
+}
+
 void Player::Issue(int bundle) {
   int64_t at = now_;
   for (const Inst& inst : bundles_[bundle].insts) at = std::max(at, Earliest(inst));
   waits_ = waits_ * 1000003 + (at - now_) + 1;
   now_ = at + 1;
   for (const Inst& inst : bundles_[bundle].insts) Commit(inst, at);
-  for (const Inst& inst : bundles_[bundle].insts) values_.Define(inst);
+  for (const Inst& inst : bundles_[bundle].insts) KeepStored(inst);
+  for (const Inst& inst : bundles_[bundle].insts) Define(inst);
   if (out_.issue[bundle] < 0) out_.issue[bundle] = at + skipped_;
 }
 

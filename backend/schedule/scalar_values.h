@@ -24,6 +24,7 @@ class ScalarValues {
   ScalarValue Of(const isa::Operand& operand);
   // Takes note of a scalar instruction's result; other instructions are ignored.
   void Define(const isa::Inst& inst);
+  void Assign(isa::Reg scalar, ScalarValue value) { registers_[scalar.id] = value; }
 
  private:
   ScalarValue Fresh() { return {next_root_++, 0}; }

@@ -202,7 +202,9 @@ class RandomLlo {
         return queues_[3 + push.unit];
     }
   }
-  void Started(const isa::Inst& push) { QueueFor(push).push_back({push, llo::ResultsOf(push.op)}); }
+  void Started(const isa::Inst& push) {
+    QueueFor(push).push_back({push, llo::ResultsOf(push.op, 2)});
+  }
   void Pop(std::deque<Pending>* queue) {
     Pending& head = queue->front();
     isa::Inst pop = Of(llo::PopFor(head.push.op), {Operand(head.push.dest)});
