@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "passes/address_space.h"
 #include "passes/memory_checker.h"
 #include "passes/vmem_plan.h"
 #include "src/diag/check.h"

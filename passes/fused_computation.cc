@@ -2,8 +2,10 @@
 #include "passes/fused_computation.h"
 
 #include <algorithm>
+#include <iterator>
 #include <queue>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "src/diag/check.h"
@@ -17,15 +19,24 @@ FusedBody::FusedBody(Module* module, std::string name)
 Instruction* FusedBody::Value(Instruction* outside) {
   auto it = map_.find(outside);
   if (it != map_.end()) return it->second;
-  // Parameters stand first, so that the body is in topological order whatever is added when.
-  Instruction* parameter =
-      computation_->Add(absl::StrCat("param_", parameters_), Op::kParameter, outside->shape, {});
-  parameter->parameter_number = static_cast<int64_t>(parameters_);
-  auto& list = computation_->instructions;
-  std::rotate(list.begin() + parameters_, list.end() - 1, list.end());
-  ++parameters_;
+  // Parameters are kept apart: they will stand first, so that the body is in topological order
+  // whatever is added when.
+  Instruction* parameter = computation_->Add(absl::StrCat("param_", parameters_.size()),
+                                             Op::kParameter, outside->shape, {});
+  parameter->parameter_number = static_cast<int64_t>(parameters_.size());
+  parameters_.push_back(std::move(computation_->instructions.back()));
+  computation_->instructions.pop_back();
   operands_.push_back(outside);
   return map_[outside] = parameter;
+}
+
+Computation* FusedBody::Finish(Instruction* root) {
+  auto& list = computation_->instructions;
+  list.insert(list.begin(), std::make_move_iterator(parameters_.begin()),
+              std::make_move_iterator(parameters_.end()));
+  parameters_.clear();
+  computation_->root = root;
+  return computation_;
 }
 
 Instruction* FusedBody::Add(const Instruction& i) {
@@ -74,6 +85,30 @@ std::string FusionKind(const Computation& body) {
     if (InfoOf(i->op).op_class == OpClass::kContract) return "kOutput";
   }
   return "kLoop";
+}
+
+void ReplaceAllUses(Computation* computation,
+                    const absl::flat_hash_map<Instruction*, Instruction*>& by) {
+  auto replace = [&](Instruction*& i) {
+    auto it = by.find(i);
+    if (it != by.end()) i = it->second;
+  };
+  for (const auto& i : computation->instructions) {
+    for (Instruction*& operand : i->operands) replace(operand);
+    for (Attr& attr : i->attrs) {
+      auto* list = std::get_if<std::vector<Instruction*>>(&attr.value);
+      if (!list) continue;
+      // A second mention, or itself, is no constraint.
+      absl::flat_hash_set<const Instruction*> seen = {i.get()};
+      std::vector<Instruction*> kept;
+      for (Instruction* before : *list) {
+        replace(before);
+        if (seen.insert(before).second) kept.push_back(before);
+      }
+      *list = std::move(kept);
+    }
+  }
+  replace(computation->root);
 }
 
 void SortTopologically(Computation* computation) {

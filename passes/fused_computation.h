@@ -2,6 +2,7 @@
 // the values that come from outside.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,10 @@ class FusedBody {
   Instruction* Value(Instruction* outside);
   void Map(const Instruction* outside, Instruction* inside) { map_[outside] = inside; }
 
+  // For what is added by hand, before Finish.
   Computation* computation() { return computation_; }
+  // The computation: parameters, then what was added, with this root.
+  Computation* Finish(Instruction* root);
   // What the parameters stand for, in order.
   const absl::InlinedVector<Instruction*, 2>& operands() const { return operands_; }
 
@@ -31,7 +35,7 @@ class FusedBody {
   Computation* computation_;
   absl::InlinedVector<Instruction*, 2> operands_;
   absl::flat_hash_map<const Instruction*, Instruction*> map_;
-  size_t parameters_ = 0;
+  std::vector<std::unique_ptr<Instruction>> parameters_;  // not in the computation yet
 };
 
 // "multiply_reduce_fusion": after the last two of the operations that name a kernel.
@@ -40,5 +44,8 @@ std::string FusionName(const Computation& body);
 std::string FusionKind(const Computation& body);
 // Restores the topological order of the computation, changing it as little as possible.
 void SortTopologically(Computation* computation);
+// All uses of the keys (operands, control predecessors, root) become their values, in one walk.
+void ReplaceAllUses(Computation* computation,
+                    const absl::flat_hash_map<Instruction*, Instruction*>& by);
 
 }  // namespace tpuc

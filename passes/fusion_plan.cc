@@ -72,6 +72,11 @@ bool IsWidening(const Instruction& i) {
          i.operands[0]->shape.type == Type::kBF16;
 }
 
+// `user` may compute some of its operands itself.
+bool AbsorbsAny(const Instruction& user) {
+  return IsCheap(user) || user.op == Op::kDot || IsReduceHero(user);
+}
+
 // `user` may compute its operand number n itself.
 bool Absorbs(const Instruction& user, size_t n) {
   if (IsCheap(user)) return true;
@@ -118,6 +123,7 @@ class Planner {
 bool Planner::MustStore(const Instruction* i) const {
   if (i == entry_.root) return true;
   for (const Instruction* user : users_.at(i)) {
+    if (!AbsorbsAny(*user)) return true;
     for (size_t n = 0; n < user->operands.size(); ++n) {
       if (user->operands[n] == i && !Absorbs(*user, n)) return true;
     }
@@ -128,38 +134,47 @@ bool Planner::MustStore(const Instruction* i) const {
 // Follows a dot through element-wise operations of its shape. Whenever a single value is all that
 // leaves the region, that value could be the kernel's root; the last such one is.
 void Planner::GrowOutput(Instruction* dot) {
-  absl::flat_hash_set<const Instruction*> region = {dot};
+  // Of each member: users outside, and whether it must be stored whoever uses it.
+  struct Uses {
+    size_t outside = 0;
+    bool stored = false;
+    bool Leave() const { return stored || outside > 0; }
+  };
+  absl::flat_hash_map<const Instruction*, Uses> region;
+  int leaving = 0;
   // Numbers of users outside the region, lowest first: operands come before users.
   std::set<int> open;
-  auto open_users = [&](const Instruction* i) {
-    for (const Instruction* user : users_.at(i)) {
-      if (!region.contains(user)) open.insert(number_.at(user));
+  auto enter = [&](const Instruction* i) {
+    absl::flat_hash_set<const Instruction*> used;
+    for (const Instruction* operand : i->operands) {
+      auto it = region.find(operand);
+      if (it == region.end() || !used.insert(operand).second) continue;
+      --it->second.outside;
+      if (!it->second.Leave()) --leaving;
     }
+    // Users come behind, and members enter in order: all of them are outside.
+    Uses uses = {users_.at(i).size(), MustStore(i)};
+    for (const Instruction* user : users_.at(i)) open.insert(number_.at(user));
+    region[i] = uses;
+    if (uses.Leave()) ++leaving;
+    context_.CountSteps(static_cast<int64_t>(i->operands.size() + uses.outside));
   };
-  open_users(dot);
+  enter(dot);
   const Instruction* root = nullptr;
   std::vector<const Instruction*> inside;
-  std::vector<const Instruction*> leaving;
   while (!open.empty() && region.size() < kMaxMembers) {
     Instruction* next = entry_.instructions[*open.begin()].get();
     bool fits = IsCheap(*next) && next->shape.dims == dot->shape.dims &&
-                !output_root_.contains(next) && !MustStore(dot);
+                !output_root_.contains(next) && !region.at(dot).stored;
     if (!fits) break;
     open.erase(open.begin());
-    region.insert(next);
+    enter(next);
     inside.push_back(next);
-    open_users(next);
-    leaving.clear();
-    for (const Instruction* i : region) {
-      bool leaves = MustStore(i) || std::any_of(users_.at(i).begin(), users_.at(i).end(),
-                                                [&](auto* u) { return !region.contains(u); });
-      if (leaves) leaving.push_back(i);
-    }
-    if (leaving.size() == 1 && leaving[0] == next &&
+    if (leaving == 1 && region.at(next).Leave() &&
         DeviceBytes(next->shape) <= DeviceBytes(dot->shape)) {
       root = next;
     }
-    if (next == entry_.root || MustStore(next)) {
+    if (region.at(next).stored) {
       if (root == next) break;
     }
   }
@@ -192,14 +207,14 @@ void Planner::GrowOutputs() {
 // Where a value that is not stored is computed.
 Planner::Places Planner::PlacesOf(const Instruction* i) const {
   Places out;
+  absl::flat_hash_map<const Instruction*, size_t> known;  // in out
   auto add = [&](const Instruction* kernel, double registers) {
-    for (auto& [k, r] : out) {
-      if (k == kernel) {
-        r = std::max(r, registers);
-        return;
-      }
+    auto [it, is_new] = known.emplace(kernel, out.size());
+    if (is_new) {
+      out.push_back({kernel, registers});
+    } else {
+      out[it->second].second = std::max(out[it->second].second, registers);
     }
-    out.push_back({kernel, registers});
   };
   double own = VectorRegisters(i->shape, chip_);
   for (const Instruction* user : users_.at(i)) {
@@ -260,6 +275,7 @@ void Planner::Decide(Instruction* i) {
   Places places = PlacesOf(i);
   if (places.empty()) return;  // dead
   Cone cone = ConeOf(i);
+  context_.CountSteps(static_cast<int64_t>(places.size()));
   double k = static_cast<double>(places.size());
   double registers = VectorRegisters(i->shape, chip_), evaluated = 0;
   for (const auto& [kernel, r] : places) evaluated += r;

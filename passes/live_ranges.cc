@@ -1,8 +1,7 @@
-// Live ranges and placement (live_ranges.h).
+// Live ranges (live_ranges.h).
 #include "passes/live_ranges.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "passes/tiling_rule.h"
 #include "src/ir/op_table.h"
@@ -157,44 +156,6 @@ LiveRanges ComputeLiveRanges(const Computation& computation) {
     ranges.buffers[b].to = end;
   }
   return ranges;
-}
-
-int64_t AddressSpace::Rounded(int64_t bytes) const {
-  if (bytes > std::numeric_limits<int64_t>::max() - granule_) return bytes;
-  return (bytes + granule_ - 1) / granule_ * granule_;
-}
-
-int64_t AddressSpace::Find(int64_t bytes, int64_t from, int64_t to) const {
-  bytes = Rounded(bytes);
-  int64_t at = 0;
-  for (const Taken& t : taken_) {  // by offset
-    if (t.to < from || t.from > to) continue;
-    if (t.offset - at >= bytes) break;
-    at = std::max(at, t.offset + t.bytes);
-  }
-  return bytes <= capacity_ && at <= capacity_ - bytes ? at : -1;
-}
-
-int64_t AddressSpace::Place(int64_t bytes, int64_t from, int64_t to) {
-  int64_t at = Find(bytes, from, to);
-  bytes = Rounded(bytes);
-  if (at < 0 || bytes == 0) return at;
-  Taken taken = {at, bytes, from, to};
-  auto where = std::upper_bound(taken_.begin(), taken_.end(), taken,
-                                [](const Taken& a, const Taken& b) { return a.offset < b.offset; });
-  taken_.insert(where, taken);
-  extent_ = std::max(extent_, at + bytes);
-  return at;
-}
-
-int64_t AddressSpace::LargestGap(int64_t from, int64_t to) const {
-  int64_t at = 0, largest = 0;
-  for (const Taken& t : taken_) {
-    if (t.to < from || t.from > to) continue;
-    largest = std::max(largest, t.offset - at);
-    at = std::max(at, t.offset + t.bytes);
-  }
-  return std::max(largest, capacity_ - at);
 }
 
 }  // namespace tpuc

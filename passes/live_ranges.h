@@ -40,26 +40,4 @@ std::vector<const Shape*> LeavesOf(const Shape& shape);
 // The instruction computes on arrays (is a kernel), rather than naming, reshaping or moving them.
 bool IsKernel(const Instruction& i);
 
-// Places buffers in one memory: at the lowest address that is free over the whole interval.
-class AddressSpace {
- public:
-  AddressSpace(int64_t capacity, int64_t granule) : capacity_(capacity), granule_(granule) {}
-  // The address, or -1 where no gap is large enough.
-  int64_t Find(int64_t bytes, int64_t from, int64_t to) const;
-  // Find and take it.
-  int64_t Place(int64_t bytes, int64_t from, int64_t to);
-  int64_t Rounded(int64_t bytes) const;
-  int64_t extent() const { return extent_; }  // highest address in use, over all time
-  // Most bytes free in one piece over the interval.
-  int64_t LargestGap(int64_t from, int64_t to) const;
-
- private:
-  struct Taken {
-    int64_t offset, bytes, from, to;
-  };
-  int64_t capacity_, granule_;
-  int64_t extent_ = 0;
-  std::vector<Taken> taken_;  // by offset
-};
-
 }  // namespace tpuc

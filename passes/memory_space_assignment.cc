@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <map>
 
+#include "absl/container/flat_hash_map.h"
 #include "passes/vmem_plan.h"
 
 namespace tpuc {
@@ -33,8 +34,16 @@ class Rewriter {
         entry_(module->entry),
         ranges_(ranges),
         stays_(std::move(stays)),
-        before_(ranges.length + 1) {
-    for (const auto& i : entry_->instructions) at_.push_back(i.get());
+        before_(ranges.length + 1),
+        named_(ranges.buffers.size()) {
+    for (const auto& i : entry_->instructions) {
+      const int64_t position = static_cast<int64_t>(at_.size());
+      at_.push_back(i.get());
+      for (int64_t n = 0; n < i->shape.LeafCount(); ++n) {
+        const int b = ranges_.Find(i.get(), n);
+        if (b >= 0) named_[b].push_back({position, n});
+      }
+    }
   }
   // Where each placed buffer is now: (instruction, leaf, offset).
   struct Made {
@@ -44,8 +53,8 @@ class Rewriter {
   std::vector<Made> Run();
 
  private:
-  // The instruction whose result is just this buffer.
-  Instruction* Carrier(int buffer) const;
+  // Position of the instruction whose result is just this buffer; -1 where there is none.
+  int64_t CarrierPosition(int buffer) const;
   void MarkMade(const VmemStay& stay);
   void Evict(const VmemStay& stay);
   void Prefetch(const VmemStay& stay);
@@ -61,28 +70,24 @@ class Rewriter {
   std::vector<VmemStay> stays_;
   std::vector<Instruction*> at_;                   // by schedule position
   std::vector<std::vector<Instruction*>> before_;  // new instructions, by position
-  std::map<int, Instruction*> evicted_;            // buffer -> copy-done of its copy in HBM
-  std::vector<Instruction*> first_;                // cross-program copy behind its parameter
+  // By buffer: position and leaf of every instruction that makes or passes it on.
+  std::vector<std::vector<std::pair<int64_t, int64_t>>> named_;
+  std::map<int, Instruction*> evicted_;  // buffer -> copy-done of its copy in HBM
+  std::vector<Instruction*> first_;      // cross-program copy behind its parameter
   std::vector<Made> made_;
 };
 
-Instruction* Rewriter::Carrier(int buffer) const {
-  const LiveBuffer& b = ranges_.buffers[buffer];
-  if (b.instruction->shape.IsArray()) return const_cast<Instruction*>(b.instruction);
-  for (Instruction* i : at_) {
-    if (i->shape.IsArray() && ranges_.Find(i) == buffer) return i;
+int64_t Rewriter::CarrierPosition(int buffer) const {
+  for (const auto& [position, leaf] : named_[buffer]) {
+    if (at_[position]->shape.IsArray()) return position;
   }
-  return nullptr;
+  return -1;
 }
 
 void Rewriter::MarkMade(const VmemStay& stay) {
-  for (Instruction* i : at_) {
-    std::vector<Shape*> leaves = LeavesOf(&i->shape);
-    for (size_t n = 0; n < leaves.size(); ++n) {
-      if (ranges_.Find(i, static_cast<int64_t>(n)) == stay.buffer) {
-        *leaves[n] = InSpace(*leaves[n], 1);
-      }
-    }
+  for (const auto& [position, leaf] : named_[stay.buffer]) {
+    Shape& shape = *LeavesOf(&at_[position]->shape)[leaf];
+    shape = InSpace(shape, 1);
   }
   const LiveBuffer& b = ranges_.buffers[stay.buffer];
   made_.push_back({b.instruction, b.leaf, stay.offset});
@@ -107,7 +112,10 @@ std::pair<Instruction*, Instruction*> Rewriter::CopyPair(Instruction* source, in
 // bitcasts.
 void Rewriter::ReadFrom(int buffer, int64_t first, int64_t last, Instruction* copy) {
   std::map<std::string, Instruction*> bitcasts;
-  for (int64_t position = first; position <= last; ++position) {
+  const std::vector<int64_t>& reads = ranges_.buffers[buffer].reads;
+  for (auto it = std::lower_bound(reads.begin(), reads.end(), first);
+       it != reads.end() && *it <= last; ++it) {
+    const int64_t position = *it;
     Instruction* reader = at_[position];
     if (!IsKernel(*reader)) continue;
     for (Instruction*& operand : reader->operands) {
@@ -129,11 +137,8 @@ void Rewriter::ReadFrom(int buffer, int64_t first, int64_t last, Instruction* co
 
 // Copied out right behind its instruction; waited for behind the last read from VMEM.
 void Rewriter::Evict(const VmemStay& stay) {
-  const LiveBuffer& b = ranges_.buffers[stay.buffer];
-  Instruction* carrier = Carrier(stay.buffer);
-  auto [start, done] = CopyPair(carrier, 0);
-  int64_t position = b.from;
-  while (at_[position] != carrier) ++position;
+  const int64_t position = CarrierPosition(stay.buffer);
+  auto [start, done] = CopyPair(at_[position], 0);
   Place(position + 1, start);
   Place(stay.to + 1, done);
   evicted_[stay.buffer] = done;
@@ -142,7 +147,7 @@ void Rewriter::Evict(const VmemStay& stay) {
 
 void Rewriter::Prefetch(const VmemStay& stay) {
   auto it = evicted_.find(stay.buffer);
-  Instruction* source = it != evicted_.end() ? it->second : Carrier(stay.buffer);
+  Instruction* source = it != evicted_.end() ? it->second : at_[CarrierPosition(stay.buffer)];
   auto [start, done] = CopyPair(source, 1);
   if (stay.cross_program) {
     start->Set(AttrId::kCrossProgramPrefetchIndex, int64_t{0});
@@ -154,16 +159,18 @@ void Rewriter::Prefetch(const VmemStay& stay) {
   ReadFrom(stay.buffer, stay.first_read, stay.to, done);
   if (it != evicted_.end()) {
     // Its readers were given the copy in HBM.
-    for (int64_t position = stay.first_read; position <= stay.to; ++position) {
-      auto& operands = at_[position]->operands;
-      if (IsKernel(*at_[position])) std::replace(operands.begin(), operands.end(), source, done);
+    const std::vector<int64_t>& reads = ranges_.buffers[stay.buffer].reads;
+    for (auto read = std::lower_bound(reads.begin(), reads.end(), stay.first_read);
+         read != reads.end() && *read <= stay.to; ++read) {
+      auto& operands = at_[*read]->operands;
+      if (IsKernel(*at_[*read])) std::replace(operands.begin(), operands.end(), source, done);
     }
   }
   made_.push_back({start, 0, stay.offset});
 }
 
 void Rewriter::Reorder() {
-  std::map<const Instruction*, std::unique_ptr<Instruction>> owned;
+  absl::flat_hash_map<const Instruction*, std::unique_ptr<Instruction>> owned;
   for (auto& i : entry_->instructions) {
     const Instruction* key = i.get();
     owned[key] = std::move(i);
@@ -224,6 +231,8 @@ bool AssignedAlready(const LiveRanges& ranges) {
 void Record(const LiveRanges& ranges, int buffer, int64_t offset, PassContext* context) {
   if (!context->buffers) return;
   const LiveBuffer& b = ranges.buffers[buffer];
+  context->buffers->index[{b.instruction, b.leaf}] =
+      static_cast<int>(context->buffers->buffers.size());
   context->buffers->buffers.push_back({b.instruction, b.leaf, 1, offset, b.bytes, b.from, b.to});
 }
 

@@ -28,6 +28,12 @@ struct PassContext {
   // Constants of more elements than this are not folded.
   int64_t max_folded_elements = 64 * 1024;
 
+  // Counts elementary steps of searches, for tests of how work grows; null: nobody asks.
+  int64_t* steps = nullptr;
+  void CountSteps(int64_t n) const {
+    if (steps) *steps += n;
+  }
+
   template <typename... Args>
   void Remark(const Args&... args) const {
     if (remarks) absl::StrAppend(remarks, args..., "\n");

@@ -18,6 +18,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
+#include "passes/address_space.h"
 #include "passes/kernel_time.h"
 #include "passes/op_cost.h"
 
@@ -44,6 +45,38 @@ bool HasDot(const Instruction& i) {
   return std::any_of(body.begin(), body.end(), [](const auto& x) { return x->op == Op::kDot; });
 }
 
+// How many of the positions added are at most p.
+class PositionCounts {
+ public:
+  explicit PositionCounts(int64_t positions) : sums_(positions + 1) {}
+  void Add(int64_t p) {
+    for (++p; p < static_cast<int64_t>(sums_.size()); p += p & -p) ++sums_[p];
+  }
+  int UpTo(int64_t p) const {
+    int count = 0;
+    for (++p; p > 0; p -= p & -p) count += sums_[p];
+    return count;
+  }
+
+ private:
+  std::vector<int> sums_;  // a Fenwick tree
+};
+
+// The largest n of low..high for which `holds`, which holds up to some n: low - 1 if for none.
+template <typename F>
+int64_t LastWhere(int64_t low, int64_t high, const F& holds) {
+  if (high < low || holds(high)) return std::max(high, low - 1);
+  while (low < high) {
+    const int64_t middle = low + (high - low) / 2;
+    if (holds(middle)) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low - 1;
+}
+
 class Planner {
  public:
   Planner(const Computation& entry, const LiveRanges& ranges, const PassContext& context)
@@ -52,13 +85,19 @@ class Planner {
         context_(context),
         chip_(*context.chip),
         space_(VmemForBuffers(chip_), kVmemGranule),
-        start_(StartTimes(entry, chip_)) {}
+        start_(StartTimes(entry, chip_)),
+        first_kernel_(FindFirstKernel()),
+        stays_of_(ranges.buffers.size(), 0),
+        in_hbm_from_(ranges.buffers.size(), -1),
+        begun_(ranges.length + 1),
+        read_(ranges.length + 1) {}
   std::vector<VmemStay> Plan();
 
  private:
   const Instruction& At(int64_t position) const { return *entry_.instructions[position]; }
   bool MayLiveInVmem(const LiveBuffer& b) const;
-  int64_t FirstKernel() const;
+  int64_t FindFirstKernel() const;
+  int64_t FirstKernel() const { return first_kernel_; }
   // Cycles that the kernel at `position` waits for its operand, if it has to fetch it from HBM: the
   // start of a copy, and what of its bytes the kernel's own work does not cover. Weights are needed
   // before the work starts.
@@ -72,8 +111,10 @@ class Planner {
   bool TryEvict(int buffer);
   void Prefetches();
   double FetchedByFirst() const;
-  double Gain(const LiveBuffer& b, size_t first, size_t last, int64_t from) const;
-  bool Prefetch(int buffer, size_t first, size_t last, bool say);
+  double Gain(const LiveBuffer& b, double saved, int64_t use, int64_t from) const;
+  std::vector<int64_t> Starts(const LiveBuffer& b, int64_t use, int64_t earliest) const;
+  size_t Prefetch(int buffer, size_t first);
+  void Stay(const VmemStay& stay);
 
   const Computation& entry_;
   const LiveRanges& ranges_;
@@ -81,9 +122,12 @@ class Planner {
   const Chip& chip_;
   AddressSpace space_;
   std::vector<double> start_;
+  int64_t first_kernel_;
   std::vector<VmemStay> stays_;
+  std::vector<char> stays_of_;        // by buffer: it is in stays_
+  std::vector<int64_t> in_hbm_from_;  // by buffer: evicted, first position to copy it from
+  PositionCounts begun_, read_;       // copies in, by their start and by their first read
   double copies_end_ = 0;  // when the copies planned so far are done, on the clock of start_
-  std::vector<std::pair<int, int64_t>> in_hbm_;  // buffer, first position it may be copied from
 };
 
 std::string NameOf(const LiveBuffer& b) {
@@ -104,7 +148,7 @@ bool Planner::MayLiveInVmem(const LiveBuffer& b) const {
   return true;
 }
 
-int64_t Planner::FirstKernel() const {
+int64_t Planner::FindFirstKernel() const {
   for (int64_t n = 0; n < ranges_.length; ++n) {
     if (IsKernel(At(n))) return n;
   }
@@ -112,11 +156,15 @@ int64_t Planner::FirstKernel() const {
 }
 
 int Planner::CopiesUnderWay(int64_t from, int64_t to) const {
-  int count = 0;
-  for (const VmemStay& s : stays_) {
-    if (s.prefetch && s.from <= to && s.first_read >= from) ++count;
-  }
-  return count;
+  return begun_.UpTo(to) - read_.UpTo(from - 1);
+}
+
+void Planner::Stay(const VmemStay& stay) {
+  stays_.push_back(stay);
+  stays_of_[stay.buffer] = 1;
+  if (!stay.prefetch) return;
+  begun_.Add(stay.from);
+  read_.Add(stay.first_read);
 }
 
 void Planner::CrossProgram() {
@@ -145,7 +193,7 @@ void Planner::CrossProgram() {
   stay.offset = space_.Place(b.bytes, stay.from, stay.to);
   stay.prefetch = stay.cross_program = true;
   stay.first_read = b.reads[0];
-  stays_.push_back(stay);
+  Stay(stay);
   context_.Remark(
       absl::StrFormat("%s: VMEM %d, %d bytes, cross-program copy: the largest parameter of "
                       "the first kernel that reads any",
@@ -170,15 +218,17 @@ void Planner::Intermediates() {
     stay.from = b.from;
     stay.to = b.to;
     stay.offset = space_.Place(b.bytes, b.from, b.to);
+    if (stay.offset >= 0) Stay(stay);
+    const bool evicted = stay.offset < 0 && TryEvict(n);
+    if (!context_.remarks || evicted) continue;
     double saved = HbmCycles(b.bytes, chip_) * (1 + b.reads.size());
     std::string what = absl::StrFormat(
         "%s: %d bytes, written once, read %d times, alive %d-%d, "
         "saves %.1f cycles",
         NameOf(b), b.bytes, b.reads.size(), b.from, b.to, saved);
     if (stay.offset >= 0) {
-      stays_.push_back(stay);
       context_.Remark(what, ": VMEM ", stay.offset);
-    } else if (!TryEvict(n)) {
+    } else {
       context_.Remark(what, ": stays in HBM, largest gap ", space_.LargestGap(b.from, b.to));
     }
   }
@@ -187,27 +237,26 @@ void Planner::Intermediates() {
 // Room until one of the reads, the longest such stay, and a copy out for the rest.
 bool Planner::TryEvict(int buffer) {
   const LiveBuffer& b = ranges_.buffers[buffer];
-  for (size_t kept = b.reads.size() - 1; kept >= 1; --kept) {
-    // The copy out must have time: it is waited for right behind the last read from VMEM.
-    double time = start_[b.reads[kept - 1] + 1] - start_[b.from + 1];
-    double copy = chip_.dma_fixed_cycles + HbmCycles(b.bytes, chip_);
-    if (time < copy) continue;
-    VmemStay stay;
-    stay.buffer = buffer;
-    stay.from = b.from;
-    stay.to = b.reads[kept - 1];
-    stay.offset = space_.Place(b.bytes, stay.from, stay.to);
-    if (stay.offset < 0) continue;
-    stay.evict = true;
-    stays_.push_back(stay);
-    in_hbm_.push_back({buffer, b.reads[kept - 1] + 1});
-    context_.Remark(
-        absl::StrFormat("%s: VMEM %d for its first %d reads, then evicted: no gap of %d "
-                        "bytes for all of its life",
-                        NameOf(b), stay.offset, kept, b.bytes));
-    return true;
-  }
-  return false;
+  const int64_t kept = LastWhere(1, static_cast<int64_t>(b.reads.size()) - 1, [&](int64_t n) {
+    return space_.Find(b.bytes, b.from, b.reads[n - 1]) >= 0;
+  });
+  if (kept < 1) return false;
+  // The copy out must have time: it is waited for right behind the last read from VMEM.
+  double time = start_[b.reads[kept - 1] + 1] - start_[b.from + 1];
+  if (time < chip_.dma_fixed_cycles + HbmCycles(b.bytes, chip_)) return false;
+  VmemStay stay;
+  stay.buffer = buffer;
+  stay.from = b.from;
+  stay.to = b.reads[kept - 1];
+  stay.offset = space_.Place(b.bytes, stay.from, stay.to);
+  stay.evict = true;
+  Stay(stay);
+  in_hbm_from_[buffer] = b.reads[kept - 1] + 1;
+  context_.Remark(
+      absl::StrFormat("%s: VMEM %d for its first %d reads, then evicted: no gap of %d "
+                      "bytes for all of its life",
+                      NameOf(b), stay.offset, kept, b.bytes));
+  return true;
 }
 
 // Bytes that the first kernel reads from HBM itself.
@@ -215,36 +264,28 @@ double Planner::FetchedByFirst() const {
   double fetched = 0;
   for (const Instruction* operand : At(FirstKernel()).operands) {
     int n = ranges_.Find(operand);
-    bool here = std::any_of(stays_.begin(), stays_.end(), [&](auto& s) { return s.buffer == n; });
-    if (n >= 0 && !here) fetched += static_cast<double>(ranges_.buffers[n].bytes);
+    if (n >= 0 && !stays_of_[n]) fetched += static_cast<double>(ranges_.buffers[n].bytes);
   }
   return fetched;
 }
 
-// The net gain in cycles of a copy that starts at `from` for reads[first..last].
-double Planner::Gain(const LiveBuffer& b, size_t first, size_t last, int64_t from) const {
-  double saved = 0;
-  for (size_t n = first; n <= last; ++n) saved += FetchCycles(b.reads[n], b.bytes);
+// The net gain in cycles of a copy that starts at `from` for reads from position `use` on, which
+// take `saved` cycles less.
+double Planner::Gain(const LiveBuffer& b, double saved, int64_t use, int64_t from) const {
   double copy = chip_.dma_fixed_cycles + HbmCycles(b.bytes, chip_);
-  double wait = std::max(0.0, copy - (start_[b.reads[first]] - start_[from]));
+  double wait = std::max(0.0, copy - (start_[use] - start_[from]));
   // Operands that the first kernel fetches itself share the bandwidth.
   double shared = 0;
-  if (from == FirstKernel() && b.reads[first] > from) {
+  if (from == FirstKernel() && use > from) {
     shared = HbmCycles(std::min(static_cast<double>(b.bytes), FetchedByFirst()), chip_);
   }
   return saved - wait - shared;
 }
 
-// A stay for reads[first..last] of the buffer.
-bool Planner::Prefetch(int buffer, size_t first, size_t last, bool say) {
-  const LiveBuffer& b = ranges_.buffers[buffer];
-  int64_t use = b.reads[first], end = b.reads[last];
-  double copy = chip_.dma_fixed_cycles + HbmCycles(b.bytes, chip_);
-  int64_t earliest = std::max(FirstKernel(), b.defined) + 1;
-  for (const auto& [evicted, from] : in_hbm_) {
-    if (evicted == buffer) earliest = std::max(earliest, from);
-  }
+// Where a copy for a read at `use` may start, in order.
+std::vector<int64_t> Planner::Starts(const LiveBuffer& b, int64_t use, int64_t earliest) const {
   std::vector<int64_t> starts;
+  double copy = chip_.dma_fixed_cycles + HbmCycles(b.bytes, chip_);
   bool hidden = use > earliest && start_[use] - start_[earliest] >= copy / 2;
   // Beside the first kernel where that costs it nothing, or where there is no other time.
   const bool beside_first = earliest == FirstKernel() + 1 && use >= earliest;
@@ -253,42 +294,71 @@ bool Planner::Prefetch(int buffer, size_t first, size_t last, bool say) {
   for (int64_t from = earliest; from < use; ++from) {
     if (from == earliest || IsKernel(At(from - 1))) starts.push_back(from);
   }
+  return starts;
+}
+
+// A stay for reads[first] and as many behind it as find room. Returns how many; 0: none.
+size_t Planner::Prefetch(int buffer, size_t first) {
+  const LiveBuffer& b = ranges_.buffers[buffer];
+  const int64_t use = b.reads[first];
+  const double copy = chip_.dma_fixed_cycles + HbmCycles(b.bytes, chip_);
+  int64_t earliest = std::max(FirstKernel(), b.defined) + 1;
+  earliest = std::max({earliest, in_hbm_from_[buffer], use - kCopyReach});
+  std::vector<int64_t> starts = Starts(b, use, earliest);
   // Large weights of the first kernel are waited for before it runs, so that the copies for the
   // next kernels flow behind its work and not beside its own fetch.
   const bool ahead_of_all = use == FirstKernel() && HasDot(At(use)) && b.bytes >= kLargeWeights &&
                             b.shape.rank() == 2 && b.parameter;
   if (ahead_of_all) starts.push_back(use - 1 > b.defined ? use - 1 : use);
+  const int64_t count = static_cast<int64_t>(starts.size());
   // One copy after another: those under way together share the bandwidth, and the first of them is
   // wanted first.
-  auto after = std::find_if(starts.begin(), starts.end(),
-                            [&](int64_t from) { return start_[from] >= copies_end_; });
-  if (after != starts.end()) std::rotate(starts.begin(), after, after + 1);
-  for (int64_t from : starts) {
-    if (CopiesUnderWay(from, use) >= chip_.dma_in_flight - 4) continue;
-    if (space_.Find(b.bytes, from, end) < 0) continue;
-    double gain = Gain(b, first, last, from);
-    if (gain <= 0 && !ahead_of_all) continue;
-    VmemStay stay;
-    stay.buffer = buffer;
-    stay.from = from;
-    stay.to = end;
-    stay.offset = space_.Place(b.bytes, from, end);
-    stay.prefetch = true;
-    stay.first_read = use;
-    stays_.push_back(stay);
-    if (!ahead_of_all) copies_end_ = std::max(copies_end_, start_[from]) + copy;
-    context_.Remark(absl::StrFormat(
-        "%s: VMEM %d, %d bytes, copied in from position %d for %d-%d, "
-        "copy %.1f cycles, hidden behind %.1f, saves %.1f",
-        NameOf(b), stay.offset, b.bytes, from, use, end, copy, start_[use] - start_[from], gain));
-    return true;
+  const int64_t after = std::partition_point(starts.begin(), starts.end(),
+                                             [&](int64_t p) { return start_[p] < copies_end_; }) -
+                        starts.begin();
+  auto room = [&](int64_t start, int64_t last) {
+    return space_.Find(b.bytes, starts[start], b.reads[last]) >= 0;
+  };
+  // Fewer reads save less, but leave room for earlier starts: starts from `tried` on have failed.
+  const int64_t low = static_cast<int64_t>(first), high = static_cast<int64_t>(b.reads.size()) - 1;
+  for (int64_t tried = count, last = high; tried > 0;) {
+    last = LastWhere(low, last, [&](int64_t n) { return room(tried - 1, n); });
+    if (last < low) break;
+    const int64_t open =
+        tried - 1 - LastWhere(0, tried - 1, [&](int64_t n) { return room(tried - 1 - n, last); });
+    double saved = 0;
+    for (int64_t n = low; n <= last; ++n) saved += FetchCycles(b.reads[n], b.bytes);
+    for (int64_t n = open - 1; n < tried; ++n) {
+      // The one behind the copies planned so far first.
+      const bool is_after = n < open;
+      const int64_t s = is_after ? after : n;
+      if (s < open || s >= tried || (!is_after && s == after)) continue;
+      const int64_t from = starts[s];
+      if (CopiesUnderWay(from, use) >= chip_.dma_in_flight - 4) continue;
+      const double gain = Gain(b, saved, use, from);
+      if (gain <= 0 && !ahead_of_all) continue;
+      VmemStay stay;
+      stay.buffer = buffer;
+      stay.from = from;
+      stay.to = b.reads[last];
+      stay.offset = space_.Place(b.bytes, from, stay.to);
+      stay.prefetch = true;
+      stay.first_read = use;
+      Stay(stay);
+      if (!ahead_of_all) copies_end_ = std::max(copies_end_, start_[from]) + copy;
+      context_.Remark(
+          absl::StrFormat("%s: VMEM %d, %d bytes, copied in from position %d for %d-%d, "
+                          "copy %.1f cycles, hidden behind %.1f, saves %.1f",
+                          NameOf(b), stay.offset, b.bytes, from, use, stay.to, copy,
+                          start_[use] - start_[from], gain));
+      return static_cast<size_t>(last - low + 1);
+    }
+    tried = open;
   }
-  if (say) {
-    context_.Remark(absl::StrFormat(
-        "%s: read from HBM at %d, %d bytes: %s", NameOf(b), use, b.bytes,
-        starts.empty() ? "no time to copy it ahead" : "no room, or waiting would cost more"));
-  }
-  return false;
+  context_.Remark(absl::StrFormat(
+      "%s: read from HBM at %d, %d bytes: %s", NameOf(b), use, b.bytes,
+      starts.empty() ? "no time to copy it ahead" : "no room, or waiting would cost more"));
+  return 0;
 }
 
 void Planner::Prefetches() {
@@ -306,21 +376,19 @@ void Planner::Prefetches() {
     }
     wishes.push_back({static_cast<int>(n), 0});
   }
-  for (const auto& [buffer, from] : in_hbm_) {
-    const auto& reads = ranges_.buffers[buffer].reads;
-    size_t first = std::lower_bound(reads.begin(), reads.end(), from) - reads.begin();
-    if (first < reads.size()) wishes.push_back({buffer, first});
+  for (const VmemStay& stay : stays_) {
+    if (!stay.evict) continue;
+    const auto& reads = ranges_.buffers[stay.buffer].reads;
+    size_t first = std::upper_bound(reads.begin(), reads.end(), stay.to) - reads.begin();
+    if (first < reads.size()) wishes.push_back({stay.buffer, first});
   }
   std::stable_sort(wishes.begin(), wishes.end(), [&](const Wish& a, const Wish& b) {
     return ranges_.buffers[a.buffer].reads[a.first] < ranges_.buffers[b.buffer].reads[b.first];
   });
   for (const Wish& wish : wishes) {
     const auto& reads = ranges_.buffers[wish.buffer].reads;
-    // All reads that are left in one stay, else the longest run of them that finds room.
     for (size_t first = wish.first; first < reads.size();) {
-      size_t last = reads.size();
-      while (last > first && !Prefetch(wish.buffer, first, last - 1, last - 1 == first)) --last;
-      first = last > first ? last : first + 1;
+      first += std::max<size_t>(1, Prefetch(wish.buffer, first));
     }
   }
 }
@@ -329,6 +397,7 @@ std::vector<VmemStay> Planner::Plan() {
   CrossProgram();
   Intermediates();
   Prefetches();
+  context_.CountSteps(space_.steps());
   return std::move(stays_);
 }
 

@@ -1,5 +1,6 @@
 // The decisions of memory-space assignment, apart from the rewriting: which buffers lie in VMEM
-// over which part of the schedule, and which copies bring them there or take them away.
+// over which part of the schedule, and which copies bring them there or take them away. A copy in
+// starts at most kCopyReach instructions before its first read.
 #pragma once
 
 #include <vector>
@@ -22,6 +23,8 @@ struct VmemStay {
   // Made in VMEM and read from HBM after `to`: copied out right behind its instruction.
   bool evict = false;
 };
+
+constexpr int64_t kCopyReach = 1024;
 
 // Cycles from each position on: start[p] is the estimated time before instruction p runs.
 std::vector<double> StartTimes(const Computation& entry, const Chip& chip);
