@@ -16,7 +16,7 @@ namespace tpuc::lower {
 
 namespace {
 
-constexpr int64_t kLoopMatmuls = 256;  // multiplied in a loop body, over all units
+constexpr int64_t kLoopResults = 512;  // popped in a loop body, over all units
 constexpr int64_t kDrivenRows = 64;    // row groups in the body of a driven product
 constexpr size_t kInFlight = 44;       // matmuls ahead of their pops, in program order
 
@@ -205,7 +205,7 @@ void Lowering::PassRows(NodeId dot, const DotPlan& p, const DotAt& at, const Dot
     if (!first) x = Add(LoadTile(view, none, dims(dot), layout, c, dot), x);
     StoreTile(view, none, dims(dot), layout, c, x, dot);
   };
-  RowBlocks(p.m_groups(), 2, split ? kLoopMatmuls : kLoopMatmuls / units,
+  RowBlocks(p.m_groups(), 2, kLoopResults / tiles / (split ? 1 : units),
             [&](Coord row0, int64_t count, bool latch_first) {
               struct Token {
                 Reg t;
