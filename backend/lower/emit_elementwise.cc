@@ -70,6 +70,11 @@ Operand Lowering::EvalElementwise(NodeId id, VLayout layout, const Coords& at) {
   std::vector<Operand> args;
   for (NodeId o : n.operands) {
     bool splat = dims(o).empty() && !n.shape.dims.empty();
+    // What is no operation on elements of one place has no other lowering yet.
+    if (!splat && dims(o) != n.shape.dims) {
+      Fail(id, "not compiled to bundles yet");
+      return Imm(0);
+    }
     if (!Supported(type(o))) {
       Fail(id, absl::StrCat("an operand of type ", TypeName(type(o))));
       return Imm(0);
