@@ -13,6 +13,7 @@ SCRIPTS = [
     ('structure', ['tests/structure/run.py']),
     ('errors', ['tests/errors/run.py', '--tpuc', '{tpuc}']),
     ('lit', ['tests/lit/run.py', '--tpuc', '{tpuc}']),
+    ('no abort', ['tests/no_abort.py', '--tpuc', '{tpuc}']),
     ('oracle, reference', ['tests/oracle/run.py', '--tpuc', '{tpuc}', '--mode', 'reference']),
     ('oracle, chip numbers', ['tests/oracle/run.py', '--tpuc', '{tpuc}', '--mode', 'chip']),
     ('oracle, bundles', ['tests/oracle/run.py', '--tpuc', '{tpuc}', '--mode', 'interpret']),

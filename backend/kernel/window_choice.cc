@@ -123,7 +123,7 @@ bool Chooser::Allowed(int cls, int64_t block) const {
       if (of[d] != cls) continue;
       int64_t unit = 1;
       if (p.flat) {
-        unit = 128 * (32 / p.bits);
+        unit = 128 * std::max<int64_t>(1, 32 / p.bits);
         const bool power = (block & (block - 1)) == 0 && block >= unit;
         if (block % 1024 != 0 && !power) return false;
       } else if (d == p.lane) {
@@ -177,7 +177,7 @@ int64_t Chooser::WindowBytes(size_t r) const {
   for (size_t d = 0; d < of.size(); ++d) {
     int64_t n = block_[of[d]], unit = 1;
     if (p.flat) {
-      unit = 128 * (32 / p.bits);
+      unit = 128 * std::max<int64_t>(1, 32 / p.bits);
     } else if (static_cast<int>(d) == p.lane) {
       unit = 128;
     } else if (static_cast<int>(d) == p.sub) {

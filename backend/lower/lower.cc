@@ -4,10 +4,50 @@
 #include "absl/strings/str_cat.h"
 #include "backend/lower/lowering.h"
 #include "backend/lower/rewrite.h"
+#include "src/ir/op_table.h"
 
 namespace tpuc {
 
 namespace lower {
+
+namespace {
+
+// Besides operations on elements of one place, those that have a lowering.
+bool HasLowering(Op op) {
+  switch (op) {
+    case Op::kConstant:
+    case Op::kIota:
+    case Op::kBroadcast:
+    case Op::kReshape:
+    case Op::kBitcast:
+    case Op::kTranspose:
+    case Op::kSlice:
+    case Op::kConcatenate:
+    case Op::kPad:
+    case Op::kReverse:
+    case Op::kReduce:
+    case Op::kDot:
+    case Op::kCopy:
+      return true;
+    default:
+      return InfoOf(op).op_class == OpClass::kElementwise;
+  }
+}
+
+}  // namespace
+
+// Everything below may take for granted that operations and constants are ones it knows.
+bool Lowering::Known() {
+  for (size_t id = 0; id < k.nodes.size() && !failed_; ++id) {
+    const Node& n = k.nodes[id];
+    if (n.kind != Node::Kind::kHlo) continue;
+    if (!HasLowering(n.op)) Fail(static_cast<NodeId>(id), "not compiled to bundles yet");
+    if (n.literal != nullptr && n.literal->elided()) {
+      Fail(static_cast<NodeId>(id), "its value was left out ({...})");
+    }
+  }
+  return !failed_;
+}
 
 bool Lowering::Run() {
   f->name = k.name;
@@ -15,7 +55,7 @@ bool Lowering::Run() {
   f->info.op_names = k.op_names;
   f->info.ops = k.ops;
   f->info.grid_steps = f->grid_steps;
-  if (!SetUpRefs()) return false;
+  if (!Known() || !SetUpRefs()) return false;
   InferLayouts();
   if (failed_) return false;
   loop_index.assign(k.nodes.size(), Imm(0));

@@ -103,6 +103,7 @@ class Lowering {
   Lowering(const kernel::Kernel& kernel, const Chip& chip, const LowerOptions& options,
            llo::Function* function, std::vector<isa::SourceEntry>* sources, DiagSink* diags);
   bool Run();
+  bool Known();  // every operation has a lowering, every constant its value
 
   // ---- lowering.cc: the evaluator ----
   const Node& node(NodeId id) const { return k.nodes[id]; }

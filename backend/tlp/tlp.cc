@@ -57,7 +57,7 @@ class Emitter {
   bool Run(KernelRegion* region);
 
  private:
-  void Shell();
+  bool Shell();
   bool LowerKernels(KernelRegion* region);
   void Steps();
   void CopyStart(const kernel::Step& step, int position);
@@ -99,7 +99,7 @@ void Emitter::Push(llo::Block* block, Opcode op, std::vector<int64_t> sources, i
   block->insts.push_back(std::move(inst));
 }
 
-void Emitter::Shell() {
+bool Emitter::Shell() {
   isa::Program& shell = out_.shell;
   shell.module = program_.name;
   shell.chip_name = chip_.name;
@@ -108,6 +108,13 @@ void Emitter::Shell() {
   for (const kernel::Buffer& b : program_.buffers) {
     shell.buffers.push_back({b.name, InVmem(b) ? isa::Memory::kVmem : isa::Memory::kHbm, b.offset,
                              b.bytes, ToString(b.shape), b.from, b.to});
+    if (b.init && b.init->elided()) {
+      Diag& diag = diags_->Add(DiagCode::kEvalElided,
+                               absl::StrCat("the value of constant ", b.name,
+                                            " was left out when the program was printed"));
+      diag.hint = "print the module with all constants (XLA: print_large_constants)";
+      return false;
+    }
     if (b.init) {
       shell.constants.push_back(MakeConstant(b, static_cast<int>(shell.buffers.size()) - 1));
     }
@@ -127,6 +134,7 @@ void Emitter::Shell() {
     }
     shell.outputs.push_back(std::move(o));
   }
+  return true;
 }
 
 bool Emitter::LowerKernels(KernelRegion* region) {
@@ -214,7 +222,7 @@ void Emitter::Steps() {
 
 bool Emitter::Run(KernelRegion* region) {
   if (!PlaceBuffers(&program_, chip_, &placement_, diags_)) return false;
-  Shell();
+  if (!Shell()) return false;
   out_.tlp.name = "tlp";
   Steps();
   if (copy_flags_ + kKernelFlags > chip_.sync_flags) {

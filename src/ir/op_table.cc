@@ -1,6 +1,8 @@
 // The two tables as arrays, made from the .def files at compile time (op_table.h).
 #include "src/ir/op_table.h"
 
+#include <deque>
+
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 
@@ -20,17 +22,21 @@ const std::vector<AttrInfo>& Attrs() {
 }
 
 const std::vector<OpInfo>& Ops() {
-  static const auto* table = [] {
+  struct Tables {
+    std::vector<OpInfo> rows;
+    std::deque<std::vector<AttrId>> lists;  // what the rows' spans show
+  };
+  static const auto* tables = [] {
     using enum AttrId;
-    auto* rows = new std::vector<OpInfo>;
-    auto attrs = [](std::initializer_list<AttrId> ids) {
-      return absl::Span<const AttrId>(*new std::vector<AttrId>(ids));
+    auto* made = new Tables;
+    auto attrs = [&](std::initializer_list<AttrId> ids) {
+      return absl::Span<const AttrId>(made->lists.emplace_back(ids));
     };
     auto add = [&](Op op, absl::string_view name, int arity, ShapeRule shape, OpClass op_class,
                    int flops, std::initializer_list<AttrId> required,
                    std::initializer_list<AttrId> optional) {
-      rows->push_back({op, name, arity < 0 ? -1 - arity : arity, arity >= 0, shape, op_class, flops,
-                       attrs(required), attrs(optional)});
+      made->rows.push_back({op, name, arity < 0 ? -1 - arity : arity, arity >= 0, shape, op_class,
+                            flops, attrs(required), attrs(optional)});
     };
 #define A(...) \
   { __VA_ARGS__ }
@@ -39,9 +45,9 @@ const std::vector<OpInfo>& Ops() {
 #include "src/ir/hlo_ops.def"
 #undef HLO_OP
 #undef A
-    return rows;
+    return made;
   }();
-  return *table;
+  return tables->rows;
 }
 
 bool HasOwnSideEffect(const Instruction& instruction) {
