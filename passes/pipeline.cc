@@ -128,6 +128,7 @@ bool RunPipeline(Module* module, const Chip& chip, const PipelineOptions& option
   context.buffers = buffers;
   context.replicate_statistics = options.replicate_statistics;
   if (options.want_remarks) context.remarks = &remarks;
+  context.steps = options.steps;
 
   if (options.verify_each && !options.verify_each("", *module)) return false;
   for (const PassRow* row : Chosen(options)) {

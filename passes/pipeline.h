@@ -34,6 +34,7 @@ struct PipelineOptions {
   std::string stop_after;  // empty: run to the end
   bool want_remarks = false;
   bool replicate_statistics = false;
+  int64_t* steps = nullptr;  // gets the count of PassContext::steps
   // Called after each pass that changed something, and once before the first ("" as pass); false
   // stops the pipeline. Whoever sets it has reported the reason.
   std::function<bool(absl::string_view pass, const Module& module)> verify_each;

@@ -1,9 +1,11 @@
 // Speed of compiling and of the interpreter, on the examples.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "backend/interp/interp.h"
 #include "src/cli/compile.h"
 #include "src/io/file.h"
@@ -32,6 +34,31 @@ void CompileMini(benchmark::State& state) {
   }
 }
 BENCHMARK(CompileMini)->Unit(benchmark::kMillisecond);
+
+// Whole compiles of n instructions in a chain, one of eight a product; the last row is the growth.
+std::shared_ptr<const Source> Layers(int64_t n) {
+  const std::string shape = "f32[128,128]{1,0}";
+  std::string text = absl::StrCat("HloModule layers\nENTRY e {\n  v0 = ", shape, " parameter(0)\n");
+  for (int64_t i = 1; i < n; ++i) {
+    absl::StrAppend(&text, i + 1 == n ? "  ROOT v" : "  v", i, " = ", shape,
+                    i % 8 == 0 ? " dot(v" : " add(v", i - 1, ", v", std::max<int64_t>(0, i - 20),
+                    i % 8 == 0 ? "), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n" : ")\n");
+  }
+  return std::make_shared<Source>(Source{"layers", text + "}\n"});
+}
+
+void CompileGrowth(benchmark::State& state) {
+  auto source = Layers(state.range(0));
+  for (auto _ : state) {
+    if (!CompileExample(source)) state.SkipWithError("does not compile");
+  }
+  state.SetComplexityN(state.range(0));
+}
+BENCHMARK(CompileGrowth)
+    ->RangeMultiplier(4)
+    ->Range(256, 16384)
+    ->Unit(benchmark::kMillisecond)
+    ->Complexity();
 
 // Bundles issued a second (items_per_second) of an example; argument 1: cycles without values.
 void Interpret(benchmark::State& state, const char* name) {
