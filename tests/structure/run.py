@@ -42,9 +42,12 @@ def check(ok, name, why=''):
         problems.append(f'FAIL {name}: {why}')
 
 def tracked():
-    out = subprocess.run(['git', 'ls-files'], cwd=ROOT, capture_output=True, text=True)
-    if out.returncode == 0 and out.stdout:
-        return [f for f in out.stdout.splitlines() if os.path.exists(os.path.join(ROOT, f))]
+    try:
+        out = subprocess.run(['git', 'ls-files'], cwd=ROOT, capture_output=True, text=True)
+        if out.returncode == 0 and out.stdout:
+            return [f for f in out.stdout.splitlines() if os.path.exists(os.path.join(ROOT, f))]
+    except FileNotFoundError:
+        pass  # no git: every file that is not made by a build
     files = []
     for folder, dirs, names in os.walk(ROOT):
         dirs[:] = [d for d in dirs if not d.startswith('.') and not d.startswith('build')]
