@@ -50,8 +50,8 @@ def tracked():
         pass  # no git: every file that is not made by a build
     files = []
     for folder, dirs, names in os.walk(ROOT):
-        dirs[:] = [d for d in dirs if not d.startswith('.') and not d.startswith('build')]
-        files += [os.path.relpath(os.path.join(folder, n), ROOT) for n in names]
+        dirs[:] = [d for d in dirs if not d.startswith('.') and not d.startswith('build') and d != '__pycache__']
+        files += [os.path.relpath(os.path.join(folder, n), ROOT) for n in names if n != '.git']
     return sorted(files)
 
 def read(path):
