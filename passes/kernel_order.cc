@@ -24,7 +24,7 @@ struct Links {
   }
 };
 
-// Bytes that live on after their maker has run, and those that it needs while it runs.
+// Nobody reads it: freed as soon as its maker has run.
 bool Dies(const KernelGraph::Buffer& b) { return b.readers.empty() && !b.lasting; }
 
 using Done = std::array<uint64_t, kMostSearched / 64>;

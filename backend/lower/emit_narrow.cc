@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "backend/lower/lowering.h"
+#include "src/ir/float_format.h"
 #include "src/num/convert.h"
 
 namespace tpuc::lower {
@@ -15,15 +16,11 @@ namespace tpuc::lower {
 const num::FloatFormat* NarrowFormat(Type type) {
   switch (type) {
     case Type::kF16:
-      return &num::kF16Format;
     case Type::kF8E5M2:
-      return &num::kF8E5M2Format;
     case Type::kF8E4M3:
-      return &num::kF8E4M3Format;
     case Type::kF8E3M4:
-      return &num::kF8E3M4Format;
     case Type::kF8E4M3FN:
-      return &num::kF8E4M3FNFormat;
+      return FloatFormatOf(type);
     default:
       return nullptr;
   }

@@ -7,67 +7,36 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "src/ir/float_format.h"
 #include "src/num/convert.h"
 
 namespace tpuc::hlo {
 namespace {
 
-// The format of a type of at most 16 bits; null for f32, f64 and e8m0.
-const num::FloatFormat* FormatOf(Type type) {
-  switch (type) {
-    case Type::kF16:
-      return &num::kF16Format;
-    case Type::kBF16:
-      return &num::kBF16Format;
-    case Type::kF8E5M2:
-      return &num::kF8E5M2Format;
-    case Type::kF8E4M3:
-      return &num::kF8E4M3Format;
-    case Type::kF8E3M4:
-      return &num::kF8E3M4Format;
-    case Type::kF8E4M3FN:
-      return &num::kF8E4M3FNFormat;
-    case Type::kF8E4M3FNUZ:
-      return &num::kF8E4M3FNUZFormat;
-    case Type::kF8E4M3B11FNUZ:
-      return &num::kF8E4M3B11FNUZFormat;
-    case Type::kF8E5M2FNUZ:
-      return &num::kF8E5M2FNUZFormat;
-    case Type::kF6E3M2FN:
-      return &num::kF6E3M2FNFormat;
-    case Type::kF6E2M3FN:
-      return &num::kF6E2M3FNFormat;
-    case Type::kF4E2M1FN:
-      return &num::kF4E2M1FNFormat;
-    default:
-      return nullptr;
-  }
-}
-
 double ValueOf(Type type, uint64_t bits) {
   if (type == Type::kF64) return num::F64OfBits(bits);
   if (type == Type::kF32) return num::F32OfBits(static_cast<uint32_t>(bits));
   if (type == Type::kF8E8M0FNU) return num::F64FromF8E8M0(static_cast<uint8_t>(bits));
-  return num::WidenFloat(*FormatOf(type), static_cast<uint32_t>(bits));
+  return num::WidenFloat(*FloatFormatOf(type), static_cast<uint32_t>(bits));
 }
 
 int MantissaBits(Type type) {
   if (type == Type::kF64) return 52;
   if (type == Type::kF32) return 23;
   if (type == Type::kF8E8M0FNU) return 0;
-  return FormatOf(type)->mantissa_bits;
+  return FloatFormatOf(type)->mantissa_bits;
 }
 
 bool HasNanPayload(Type type) {
   if (type == Type::kF64 || type == Type::kF32) return true;
-  const num::FloatFormat* format = FormatOf(type);
+  const num::FloatFormat* format = FloatFormatOf(type);
   return format && format->specials == num::FloatSpecials::kIeee;
 }
 
 int ExponentBits(Type type) {
   if (type == Type::kF64) return 11;
   if (type == Type::kF32) return 8;
-  return FormatOf(type)->exponent_bits;
+  return FloatFormatOf(type)->exponent_bits;
 }
 
 }  // namespace
@@ -88,7 +57,7 @@ bool FloatBits(Type type, double value, uint64_t* bits) {
     default:
       break;
   }
-  const num::FloatFormat& format = *FormatOf(type);
+  const num::FloatFormat& format = *FloatFormatOf(type);
   *bits = num::NarrowFloat(format, value);
   double back = num::WidenFloat(format, static_cast<uint32_t>(*bits));
   if (format.specials == num::FloatSpecials::kFinite) {
@@ -106,7 +75,7 @@ bool NanBits(Type type, bool negative, uint64_t payload, uint64_t* bits) {
     *bits = 255;
     return payload == 0 && !negative;
   }
-  const num::FloatFormat* format = FormatOf(type);
+  const num::FloatFormat* format = FloatFormatOf(type);
   if (!HasNanPayload(type)) {
     uint64_t sign = uint64_t{1} << (format->bits() - 1);
     switch (format->specials) {

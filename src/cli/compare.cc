@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "src/diag/check.h"
+#include "src/ir/float_format.h"
 #include "src/num/convert.h"
 
 namespace tpuc::cli {
@@ -23,37 +24,6 @@ uint64_t BitsAt(const uint8_t* bytes, int64_t i, int64_t width) {
   uint64_t bits = 0;
   std::memcpy(&bits, bytes + i * width, width);
   return bits;
-}
-
-const num::FloatFormat* FormatOf(Type type) {
-  switch (type) {
-    case Type::kF16:
-      return &num::kF16Format;
-    case Type::kBF16:
-      return &num::kBF16Format;
-    case Type::kF8E5M2:
-      return &num::kF8E5M2Format;
-    case Type::kF8E4M3:
-      return &num::kF8E4M3Format;
-    case Type::kF8E3M4:
-      return &num::kF8E3M4Format;
-    case Type::kF8E4M3FN:
-      return &num::kF8E4M3FNFormat;
-    case Type::kF8E4M3FNUZ:
-      return &num::kF8E4M3FNUZFormat;
-    case Type::kF8E4M3B11FNUZ:
-      return &num::kF8E4M3B11FNUZFormat;
-    case Type::kF8E5M2FNUZ:
-      return &num::kF8E5M2FNUZFormat;
-    case Type::kF6E3M2FN:
-      return &num::kF6E3M2FNFormat;
-    case Type::kF6E2M3FN:
-      return &num::kF6E2M3FNFormat;
-    case Type::kF4E2M1FN:
-      return &num::kF4E2M1FNFormat;
-    default:
-      return nullptr;
-  }
 }
 
 int64_t SignedAt(Type type, uint64_t bits) {
@@ -73,7 +43,7 @@ double ValueOf(Type type, uint64_t bits) {
   if (type == Type::kF32) return num::F32OfBits(static_cast<uint32_t>(bits));
   if (type == Type::kF64) return num::F64OfBits(bits);
   if (type == Type::kF8E8M0FNU) return num::F64FromF8E8M0(static_cast<uint8_t>(bits));
-  if (const num::FloatFormat* f = FormatOf(type)) {
+  if (const num::FloatFormat* f = FloatFormatOf(type)) {
     return num::WidenFloat(*f, static_cast<uint32_t>(bits));
   }
   if (ClassOf(type) == TypeClass::kSigned) return static_cast<double>(SignedAt(type, bits));

@@ -79,20 +79,6 @@ int64_t PaddedBytes(const Literal& lhs, const Window& window, const Ints& spatia
   return shape.LiteralBytes();
 }
 
-// sum over dimensions of index[d] * strides[d], for all indices below dims, row major.
-std::vector<int64_t> Table(const Dims& dims, const Dims& strides) {
-  std::vector<int64_t> table{0};
-  for (size_t d = 0; d < dims.size(); ++d) {
-    std::vector<int64_t> next;
-    next.reserve(table.size() * dims[d]);
-    for (int64_t base : table) {
-      for (int64_t i = 0; i < dims[d]; ++i) next.push_back(base + i * strides[d]);
-    }
-    table = std::move(next);
-  }
-  return table;
-}
-
 void Shift(std::vector<int64_t>* table, int64_t by) {
   for (int64_t& x : *table) x += by;
 }
@@ -153,8 +139,9 @@ bool EvalConvolution(const Literal& lhs, const Literal& rhs, absl::Span<const At
 
   // A product for each image and group, [output][position]: that is the result as it lies where
   // its order is batch, feature, positions.
-  Side image{{}, Table(spatial, spatial_strides), Table(depth_dims, depth_lhs)};
-  Side weights{{}, Table({outputs}, {kernel[n.rhs_out]}), Table(depth_dims, depth_rhs)};
+  Side image{{}, StridedOffsets(spatial, spatial_strides), StridedOffsets(depth_dims, depth_lhs)};
+  Side weights{
+      {}, StridedOffsets({outputs}, {kernel[n.rhs_out]}), StridedOffsets(depth_dims, depth_rhs)};
   Shift(&weights.contract, reversed);
   for (int64_t b = 0; b < batch; ++b) {
     for (int64_t g = 0; g < groups; ++g) {

@@ -37,20 +37,6 @@ int64_t ClampedStart(const Dims& dims, const Dims& sizes, absl::Span<const Liter
   return offset;
 }
 
-// Offsets of all indices of `dims` by the given strides, row major.
-std::vector<int64_t> Offsets(const Dims& dims, const Dims& strides) {
-  std::vector<int64_t> offsets{0};
-  for (size_t d = 0; d < dims.size(); ++d) {
-    std::vector<int64_t> next;
-    next.reserve(offsets.size() * dims[d]);
-    for (int64_t base : offsets) {
-      for (int64_t i = 0; i < dims[d]; ++i) next.push_back(base + i * strides[d]);
-    }
-    offsets = std::move(next);
-  }
-  return offsets;
-}
-
 // The runs within a window: dimensions that lie one behind the other in both merge.
 void FindRuns(const Dims& dims, const Dims& array, const Dims& partner, Windows* windows) {
   Dims outer_dims, outer_array, outer_partner;
@@ -73,8 +59,8 @@ void FindRuns(const Dims& dims, const Dims& array, const Dims& partner, Windows*
       outer_partner.insert(outer_partner.begin(), partner[d]);
     }
   }
-  windows->run_array = Offsets(outer_dims, outer_array);
-  windows->run_partner = Offsets(outer_dims, outer_partner);
+  windows->run_array = StridedOffsets(outer_dims, outer_array);
+  windows->run_partner = StridedOffsets(outer_dims, outer_partner);
 }
 
 }  // namespace
@@ -97,7 +83,7 @@ Windows FindWindows(const Dims& array, const Literal& indices, const Dims& partn
     batch_dims.push_back(partner[d]);
     batch_partner.push_back(partner_strides[d]);
   }
-  windows.partner = Offsets(batch_dims, batch_partner);
+  windows.partner = StridedOffsets(batch_dims, batch_partner);
   // The indices' own strides along the batch dimensions and along the index vector.
   const Dims& index_dims = indices.shape().dims;
   const Dims index_strides = RowMajorStrides(index_dims);
@@ -108,7 +94,7 @@ Windows FindWindows(const Dims& array, const Literal& indices, const Dims& partn
   const int64_t component = numbers.index_vector_dim < static_cast<int64_t>(index_dims.size())
                                 ? index_strides[numbers.index_vector_dim]
                                 : 0;
-  const std::vector<int64_t> vectors = Offsets(batch_dims, batch_index);
+  const std::vector<int64_t> vectors = StridedOffsets(batch_dims, batch_index);
   windows.array.reserve(vectors.size());
   // Batching dimensions add the batch index itself.
   Dims batch_array(batch_dims.size(), 0);
@@ -116,7 +102,7 @@ Windows FindWindows(const Dims& array, const Literal& indices, const Dims& partn
     const int64_t d = numbers.index_batch[k];
     batch_array[d - (d > numbers.index_vector_dim ? 1 : 0)] = array_strides[numbers.array_batch[k]];
   }
-  const std::vector<int64_t> bases = Offsets(batch_dims, batch_array);
+  const std::vector<int64_t> bases = StridedOffsets(batch_dims, batch_array);
   for (size_t w = 0; w < vectors.size(); ++w) {
     int64_t offset = bases[w];
     for (size_t k = 0; k < numbers.index_map.size() && offset >= 0; ++k) {

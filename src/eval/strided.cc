@@ -129,10 +129,9 @@ void CopyStrided(const Dims& dims, const uint8_t* from, const View& from_view, u
   });
 }
 
-std::vector<int64_t> IndexOffsets(const Dims& dims, const std::vector<int64_t>& chosen) {
-  const Dims strides = RowMajorStrides(dims);
+std::vector<int64_t> StridedOffsets(const Dims& dims, const Dims& strides) {
   std::vector<int64_t> offsets{0};
-  for (int64_t d : chosen) {
+  for (size_t d = 0; d < dims.size(); ++d) {
     std::vector<int64_t> next;
     next.reserve(offsets.size() * dims[d]);
     for (int64_t base : offsets) {
@@ -141,6 +140,16 @@ std::vector<int64_t> IndexOffsets(const Dims& dims, const std::vector<int64_t>& 
     offsets = std::move(next);
   }
   return offsets;
+}
+
+std::vector<int64_t> IndexOffsets(const Dims& dims, const std::vector<int64_t>& chosen) {
+  const Dims strides = RowMajorStrides(dims);
+  Dims sizes, steps;
+  for (int64_t d : chosen) {
+    sizes.push_back(dims[d]);
+    steps.push_back(strides[d]);
+  }
+  return StridedOffsets(sizes, steps);
 }
 
 void FillElements(const uint8_t* from, int64_t bytes, int64_t n, uint8_t* to) {

@@ -25,6 +25,8 @@ Dims RowMajorStrides(const Dims& dims);
 void CopyStrided(const Dims& dims, const uint8_t* from, const View& from_view, uint8_t* to,
                  const View& to_view, int64_t bytes);
 
+// Offsets of all indices of `dims` by the given strides, row major.
+std::vector<int64_t> StridedOffsets(const Dims& dims, const Dims& strides);
 // Offsets of all indices of the given dimensions of a row-major array, the last named fastest.
 std::vector<int64_t> IndexOffsets(const Dims& dims, const std::vector<int64_t>& chosen);
 

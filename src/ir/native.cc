@@ -6,46 +6,15 @@
 #include <cstring>
 
 #include "src/diag/check.h"
+#include "src/ir/float_format.h"
 #include "src/num/convert.h"
 
 namespace tpuc {
 namespace {
 
-// The format row of a float type narrower than f32 other than f8e8m0fnu; null for others.
-const num::FloatFormat* FormatOf(Type type) {
-  switch (type) {
-    case Type::kF16:
-      return &num::kF16Format;
-    case Type::kBF16:
-      return &num::kBF16Format;
-    case Type::kF8E5M2:
-      return &num::kF8E5M2Format;
-    case Type::kF8E4M3:
-      return &num::kF8E4M3Format;
-    case Type::kF8E4M3FN:
-      return &num::kF8E4M3FNFormat;
-    case Type::kF8E4M3B11FNUZ:
-      return &num::kF8E4M3B11FNUZFormat;
-    case Type::kF8E3M4:
-      return &num::kF8E3M4Format;
-    case Type::kF8E5M2FNUZ:
-      return &num::kF8E5M2FNUZFormat;
-    case Type::kF8E4M3FNUZ:
-      return &num::kF8E4M3FNUZFormat;
-    case Type::kF6E3M2FN:
-      return &num::kF6E3M2FNFormat;
-    case Type::kF6E2M3FN:
-      return &num::kF6E2M3FNFormat;
-    case Type::kF4E2M1FN:
-      return &num::kF4E2M1FNFormat;
-    default:
-      return nullptr;
-  }
-}
-
 float WidenSmallFloat(Type type, uint8_t bits) {
   if (type == Type::kF8E8M0FNU) return static_cast<float>(num::F64FromF8E8M0(bits));
-  return static_cast<float>(num::WidenFloat(*FormatOf(type), bits));
+  return static_cast<float>(num::WidenFloat(*FloatFormatOf(type), bits));
 }
 
 template <typename S, typename T>
@@ -84,7 +53,7 @@ void NarrowFloats(Type type, const float* from, int64_t n, uint8_t* to, int64_t 
   } else if (type == Type::kF8E8M0FNU) {
     for (int64_t i = 0; i < n; ++i) to[first + i] = num::F8E8M0FromF64(from[i]);
   } else {
-    const num::FloatFormat& format = *FormatOf(type);
+    const num::FloatFormat& format = *FloatFormatOf(type);
     for (int64_t i = 0; i < n; ++i) {
       to[first + i] = static_cast<uint8_t>(num::NarrowFloat(format, from[i]));
     }
