@@ -31,14 +31,33 @@
 
 namespace tpuc::kernel {
 
-// An integer expression over grid indices, grid sizes, parameters and constants. `text` is how it
-// was written (parameters by name), so that printing keeps what the author may edit.
+// An integer expression over grid indices, grid sizes, parameters, constants and, where the scalar
+// core evaluates it (index maps, run-time grid bounds), prefetched scalars. Parameters stay names,
+// so that printing keeps what the author may edit.
 struct Expr {
   enum class Kind : uint8_t {
-    kConst, kAxis, kNum, kParam, kAdd, kSub, kMul, kDiv, kCdiv, kMod, kMin, kMax, kNeg
+    kConst,
+    kAxis,
+    kNum,
+    kParam,
+    kAdd,
+    kSub,
+    kMul,
+    kDiv,
+    kCdiv,
+    kMod,
+    kMin,
+    kMax,
+    kNeg,
+    kEq,
+    kNe,
+    kLt,
+    kLe,        // 1 or 0
+    kSelect,    // args[0] != 0 ? args[1] : args[2]
+    kPrefetch,  // element args of the prefetch ref `value`
   };
   Kind kind = Kind::kConst;
-  int64_t value = 0;  // kConst; kAxis, kNum: axis number; kParam: parameter number
+  int64_t value = 0;  // kConst; kAxis, kNum: axis; kParam: parameter; kPrefetch: ref
   std::vector<Expr> args;
   static Expr Const(int64_t v) {
     Expr e;
@@ -66,71 +85,105 @@ struct Param {
 
 struct GridAxis {
   std::string name;
-  Expr size;             // over parameters
-  int64_t extent = 1;    // its value
+  Expr size;               // over parameters; with prefetched scalars it is known at run time only
+  int64_t extent = 1;      // its value, or the most it may be at run time
+  std::vector<Expr> most;  // one where size is known at run time only: extent, over parameters
   bool parallel = false;
 };
 
-struct Ref {             // an operand or a scratch buffer
-  enum class Role : uint8_t { kIn, kOut, kScratch };
+struct Ref {  // an operand or a scratch buffer
+  // kPrefetch: an input that lies whole in SMEM before the first grid point (scalars that index
+  // maps and the body read); declared before the others.
+  enum class Role : uint8_t { kIn, kOut, kScratch, kPrefetch };
+  // Where the body finds it. kWindow: a block in VMEM, moved by the pipeline (in, out), or a
+  // scratch buffer in VMEM. kHbm: in place, for explicit copies only. kSmem: scalars, read and
+  // written one at a time. kSemaphore (scratch): counters of copies (in bytes) and of signals.
+  enum class Space : uint8_t { kWindow, kHbm, kSmem, kSemaphore };
   std::string name;
   Role role = Role::kIn;
-  Shape shape;           // the whole array, with layout and memory space; scratch: its block
-  std::vector<Expr> dim_exprs;    // of shape.dims, for printing
-  std::vector<int64_t> block;     // of each dimension, in elements; the whole array: shape.dims
+  Space space = Space::kWindow;
+  Shape shape;                  // the whole array, with layout and memory space; scratch: its block
+  std::vector<Expr> dim_exprs;  // of shape.dims, for printing
+  std::vector<int64_t> block;   // of each dimension, in elements; the whole array: shape.dims
   std::vector<Expr> block_exprs;
-  std::vector<bool> squeezed;     // dimension dropped from the body's view (block size 1)
-  std::vector<Expr> index;        // of each dimension, in blocks, over grid indices
-  int buffers = 2;                // of the pipeline; an operand already in VMEM has none: it is a view
-  int alias = -1;                 // output: input ref whose buffer it updates
+  std::vector<bool> squeezed;  // dimension dropped from the body's view (block size 1)
+  std::vector<Expr> index;     // of each dimension, in blocks, over grid indices and prefetch
+  bool element_index = false;  // index counts elements, not blocks (window at any offset)
+  int buffers = 2;             // of the pipeline; an operand already in VMEM has none: it is a view
+  int alias = -1;              // output: input ref whose buffer it updates
+  // kIn, kPrefetch: a constant of the kernel (a mask's tables) and no operand of its calls.
+  std::shared_ptr<Literal> constant;
   Loc loc;
+  int window_of = -1;  // kIn, kOut of a Pipeline: the kHbm ref that it is a window of
+  // Given at each call, as the in and out refs of Step::operands are.
+  bool IsOperand() const { return role != Role::kScratch && !constant && window_of < 0; }
   bool InVmem() const { return shape.layout && shape.layout->memory_space == 1; }
-  Shape BlockShape() const;       // as the body sees it: element type, unsqueezed block dims
+  Shape BlockShape() const;  // as the body sees it: element type, unsqueezed block dims
 };
 
 using NodeId = int32_t;
 
 struct Region {
-  std::vector<NodeId> nodes;      // in program order
+  std::vector<NodeId> nodes;  // in program order
 };
 
 // One dimension of a load or store: [start : start + size], start a scalar node (-1: the constant).
 struct Slice {
   NodeId start_node = -1;
-  int64_t start = 0, size = 0;
+  int64_t start = 0, size = 0, stride = 1;
+  int64_t multiple_of = 1;                  // the author's promise for start_node
   std::vector<Expr> start_expr, size_expr;  // none, or one where written with parameters
 };
+
+// A part of a ref that an explicit copy, wait or signal names; dimensions may be dropped from it.
+struct RefView {
+  int ref = -1;
+  std::vector<Slice> slices;  // one a dimension of the ref's block view
+  std::vector<bool> dropped;  // of size 1, not in the copied shape
+};
+
+struct Pipeline;
 
 struct Node {
   enum class Kind : uint8_t {
     kHlo,        // op on operands
     kLoad,       // the slice of ref -> a block value
-    kStore,      // operands[0] -> the slice of ref
+    kStore,      // operands[0] -> the slice of ref, where operands[1] (pred of its shape) if given
     kAxis,       // grid index `axis` (scalar s32)
     kNumAxis,    // its extent (scalar s32)
     kWhen,       // operands[0] pred[]: regions then, otherwise
-    kFor,        // regions[0] runs with kLoopIndex in [lower, upper)
+    kFor,        // regions[0] runs with kLoopIndex in [lower, upper), or [operands[0], operands[1])
     kLoopIndex,  // counter (scalar s32) of the `axis`-th kFor around, 0 the innermost
+    kWhile,      // regions[0] makes operands[0] (pred[]); while it is true, regions[1] runs
+    kCopyStart,  // views {source, destination, semaphore}: starts an asynchronous copy
+    kCopyWait,   // the same views: waits until the semaphore holds the copy's bytes and takes them
+    kSignal,     // views {semaphore}: adds operands[0]
+    kWait,       // views {semaphore}: waits until it holds operands[0] and takes it
+    kPipeline,   // a nested pipeline over kHbm refs: `pipeline`, regions[0] its body at each point
   };
   Kind kind = Kind::kHlo;
-  Op op = Op::kParameter;         // kHlo
-  Shape shape;                    // block value; no layout. kStore, kWhen, kFor: empty tuple
+  Op op = Op::kParameter;  // kHlo
+  Shape shape;             // block value; no layout. kStore, kWhen, kFor: empty tuple
   std::vector<NodeId> operands;
-  std::vector<Attr> attrs;        // kHlo: dimensions, slice, padding, contracting dims, direction ...
-  Op reducer = Op::kAdd;          // kHlo kReduce: add, multiply, maximum, minimum, and, or
+  std::vector<Attr> attrs;  // kHlo: dimensions, slice, padding, contracting dims, direction ...
+  Op reducer = Op::kAdd;    // kHlo kReduce: add, multiply, maximum, minimum, and, or
   std::shared_ptr<Literal> literal;  // kHlo kConstant
-  int ref = -1;                   // kLoad, kStore
-  std::vector<Slice> slices;      // kLoad, kStore: one a dimension of the ref's block view
+  int ref = -1;                      // kLoad, kStore
+  std::vector<Slice> slices;         // kLoad, kStore: one a dimension of the ref's block view
   int axis = -1;
-  int64_t lower = 0, upper = 0;   // kFor
-  std::vector<Region> regions;    // kWhen: 1 or 2; kFor: 1
-  std::vector<Expr> dim_exprs;    // of shape.dims where written with parameters; may be empty
-  std::vector<Expr> value_expr;   // none, or one: a scalar constant written with parameters
-  std::vector<Expr> bound_exprs;  // kFor: {lower, upper} where written with parameters; may be empty
-  std::string name;               // variable name in the text; may be empty
-  std::string hlo;                // HLO instruction it came from
-  std::string op_name;            // its metadata
-  std::string place;              // "file.py:12" or "kernel.tk:12"
+  int64_t lower = 0, upper = 0;  // kFor without operands
+  int64_t unroll = 1;            // kFor: copies of the body a trip; 0: all trips
+  std::vector<RefView> views;
+  std::vector<Region> regions;  // kWhen: 1 or 2; kFor, kPipeline: 1; kWhile: 2
+  std::shared_ptr<Pipeline> pipeline;
+  std::vector<Expr> dim_exprs;   // of shape.dims where written with parameters; may be empty
+  std::vector<Expr> value_expr;  // none, or one: a scalar constant written with parameters
+  std::vector<Expr>
+      bound_exprs;      // kFor: {lower, upper} where written with parameters; may be empty
+  std::string name;     // variable name in the text; may be empty
+  std::string hlo;      // HLO instruction it came from
+  std::string op_name;  // its metadata
+  std::string place;    // "file.py:12" or "kernel.tk:12"
   Loc loc;
 
   const AttrValue* Find(AttrId id) const;
@@ -138,10 +191,17 @@ struct Node {
   absl::string_view StringAttr(AttrId id) const;
 };
 
+// The grid of a kPipeline node and the windows it moves. Grid indices of its body are kAxis nodes
+// with axis counting on behind the kernel's own axes.
+struct Pipeline {
+  std::vector<GridAxis> grid;
+  std::vector<int> windows;  // refs with window_of >= 0: the kHbm ref that each is a window of
+};
+
 // assert lhs cmp rhs "message": checked when parameters are set.
 struct Assert {
   Expr lhs, rhs;
-  std::string cmp;                // == != < <= > >=
+  std::string cmp;  // == != < <= > >=
   std::string message;
 };
 
@@ -149,16 +209,17 @@ struct Kernel {
   std::string name;
   std::vector<Param> params;
   std::vector<Assert> asserts;
-  std::vector<GridAxis> grid;     // last axis fastest; empty: one point
-  std::vector<Ref> refs;          // inputs, outputs, scratch, in order of declaration
-  std::vector<Node> nodes;        // by NodeId
+  std::vector<GridAxis> grid;  // last axis fastest; empty: one point
+  std::vector<Ref> refs;       // inputs, outputs, scratch, in order of declaration
+  std::vector<Node> nodes;     // by NodeId
+  Region setup;                // scalar code that runs once before the first index map
   Region body;
-  std::vector<std::string> ops;       // source opcodes, for reports ("dot" even where canonicalised)
+  std::vector<std::string> ops;  // source opcodes, for reports ("dot" even where canonicalised)
   std::vector<std::string> op_names;  // distinct metadata op_names
   Loc loc;
 
   int64_t GridSteps() const;
-  std::vector<int> Inputs() const;    // ref numbers
+  std::vector<int> Inputs() const;  // ref numbers
   std::vector<int> Outputs() const;
 };
 
@@ -175,11 +236,12 @@ struct Buffer {
 struct Step {
   enum class Kind : uint8_t { kCopyStart, kCopyDone, kCall };
   Kind kind = Kind::kCall;
-  int kernel = -1;                // kCall
-  std::vector<int> operands;      // kCall: buffer of each in/out ref in order; copies: {source, destination}
-  int copy = -1;                  // copies: number that ties start and done
+  int kernel = -1;  // kCall
+  std::vector<int>
+      operands;   // kCall: buffer of each in/out ref in order; copies: {source, destination}
+  int copy = -1;  // copies: number that ties start and done
   bool cross_program = false;
-  std::string name;               // HLO instruction
+  std::string name;  // HLO instruction
   std::string op_name;
 };
 

@@ -243,6 +243,13 @@ bool Run::RunNode(NodeId id) {
       return n.regions.size() < 2 || RunRegion(n.regions[1]);
     case Node::Kind::kFor:
       return RunFor(n);
+    case Node::Kind::kWhile:
+    case Node::Kind::kCopyStart:
+    case Node::Kind::kCopyWait:
+    case Node::Kind::kSignal:
+    case Node::Kind::kWait:
+    case Node::Kind::kPipeline:
+      break;
   }
   return true;
 }

@@ -304,6 +304,13 @@ Operand Lowering::IndexValue(const kernel::Expr& e, absl::Span<const Operand> ax
       return b_.Smax(arg(0), arg(1));
     case Kind::kNeg:
       return b_.Ssub(Imm(0), arg(0));
+    case Kind::kEq:
+    case Kind::kNe:
+    case Kind::kLt:
+    case Kind::kLe:
+    case Kind::kSelect:
+    case Kind::kPrefetch:
+      break;
   }
   return Imm(0);
 }

@@ -616,6 +616,19 @@ Expr StaticSyntax(const kernel::Expr& e, const kernel::Kernel& kernel) {
       return Call("min", std::move(args));
     case Kind::kMax:
       return Call("max", std::move(args));
+    case Kind::kEq:
+      return Make(Expr::Kind::kBinary, "==", std::move(args));
+    case Kind::kNe:
+      return Make(Expr::Kind::kBinary, "!=", std::move(args));
+    case Kind::kLt:
+      return Make(Expr::Kind::kBinary, "<", std::move(args));
+    case Kind::kLe:
+      return Make(Expr::Kind::kBinary, "<=", std::move(args));
+    case Kind::kSelect:
+      return Call("select", std::move(args));
+    case Kind::kPrefetch:
+      args.insert(args.begin(), Name(kernel.refs[e.value].name));
+      return Make(Expr::Kind::kIndex, "", std::move(args));
   }
   return Name("nan");
 }
