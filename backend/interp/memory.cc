@@ -17,6 +17,8 @@ bool LazyBytes::Allocate(int64_t bytes) {
   void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED) return false;
+  constexpr int64_t kLarge = int64_t{8} << 20;  // a fault for each 4 KiB would take longer
+  if (bytes >= kLarge) madvise(p, bytes, MADV_HUGEPAGE);
   data_ = static_cast<uint8_t*>(p);
   size_ = bytes;
   return true;

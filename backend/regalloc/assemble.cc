@@ -2,6 +2,7 @@
 #include "backend/regalloc/assemble.h"
 
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "backend/llo/liveness.h"
@@ -45,7 +46,17 @@ class Assembler {
   bool CheckQueueDepths();
   void KeepNothingAcrossCalls();
   bool ScheduleAndAllocate();
-  bool Attempt(double spill_weight, bool* spilled);
+  struct State {
+    llo::Function f;
+    regalloc::SpillArea area;
+    regalloc::SpillCounts counts;
+    schedule::FunctionSchedule schedule;
+    regalloc::Coloring coloring;
+  };
+  enum class Outcome : uint8_t { kFits, kSpilled, kSeen, kFailed };
+  State Take();
+  void Put(State state);
+  Outcome Attempt(double spill_weight);
   double Cycles() const;
   bool Spill(int round);
   bool CheckSpillSpace();
@@ -62,6 +73,9 @@ class Assembler {
   schedule::FunctionSchedule schedule_;
   regalloc::Coloring coloring_;
   std::vector<regalloc::LoopReport> reports_;
+  // Of attempts at the function as it came.
+  schedule::Candidates candidates_;
+  std::set<std::vector<int>> seen_;  // choices of first schedules
 };
 
 // One push must fit its queue alone, or nothing can ever issue it.
@@ -141,10 +155,22 @@ bool Assembler::Spill(int round) {
   return true;
 }
 
-// One schedule with registers; *spilled: some values had to go to memory.
-bool Assembler::Attempt(double spill_weight, bool* spilled) {
+Assembler::State Assembler::Take() {
+  return {std::move(f_), area_, counts_, std::move(schedule_), std::move(coloring_)};
+}
+
+void Assembler::Put(State state) {
+  f_ = std::move(state.f);
+  area_ = state.area;
+  counts_ = state.counts;
+  schedule_ = std::move(state.schedule);
+  coloring_ = std::move(state.coloring);
+}
+
+// One schedule with registers: it fits, it does with some values in memory, or it starts as an
+// earlier attempt did and is not carried on.
+Assembler::Outcome Assembler::Attempt(double spill_weight) {
   constexpr int kRounds = 7;
-  *spilled = false;
   for (int round = 0;; ++round) {
     schedule::ScheduleOptions options;
     options.registers = schedule::RegistersOf(chip_);
@@ -153,18 +179,21 @@ bool Assembler::Attempt(double spill_weight, bool* spilled) {
     options.must_fit = round > 2;
     if (round > 4) options.window = 1;
     int bad_block = 0;
-    if (!schedule::ScheduleFunction(f_, chip_, options, &schedule_, &bad_block)) {
-      return Fail(DiagCode::kQueueDepth,
-                  absl::StrCat("the pops of block ", bad_block, " (", f_.blocks[bad_block].label,
-                               ") cannot leave their queues in the order of the pushes"));
+    if (!schedule::ScheduleFunction(f_, chip_, options, round == 0 ? &candidates_ : nullptr,
+                                    &schedule_, &bad_block)) {
+      Fail(DiagCode::kQueueDepth,
+           absl::StrCat("the pops of block ", bad_block, " (", f_.blocks[bad_block].label,
+                        ") cannot leave their queues in the order of the pushes"));
+      return Outcome::kFailed;
     }
+    if (round == 0 && !seen_.insert(schedule_.choices).second) return Outcome::kSeen;
     coloring_ = regalloc::Color(f_, schedule_, fixed_, chip_);
-    if (coloring_.ok()) return true;
+    if (coloring_.ok()) return round == 0 ? Outcome::kFits : Outcome::kSpilled;
     if (round == kRounds) {
-      return Fail(DiagCode::kTooFewRegisters, "its values do not fit the registers");
+      Fail(DiagCode::kTooFewRegisters, "its values do not fit the registers");
+      return Outcome::kFailed;
     }
-    *spilled = true;
-    if (!Spill(round)) return false;
+    if (!Spill(round)) return Outcome::kFailed;
   }
 }
 
@@ -180,30 +209,22 @@ double Assembler::Cycles() const {
 // What a spilled value costs depends on how much else waits: tries three prices and keeps the best.
 bool Assembler::ScheduleAndAllocate() {
   constexpr double kWeights[] = {0.5, 0.15, 1.5};
-  llo::Function original = f_;
-  regalloc::SpillArea area = area_;
-  regalloc::SpillCounts counts = counts_;
-  double best = -1, best_weight = 0, last = -1;
+  const State original = {f_, area_, counts_, {}, {}};
+  State best;
+  double best_cycles = -1;
   for (double weight : kWeights) {
-    f_ = original;
-    area_ = area;
-    counts_ = counts;
-    bool spilled = false;
-    last = weight;
-    if (!Attempt(weight, &spilled)) return false;
-    if (!spilled) return true;
+    if (best_cycles >= 0) Put(original);
+    Outcome outcome = Attempt(weight);
+    if (outcome == Outcome::kFailed) return false;
+    if (outcome == Outcome::kFits) return true;
+    if (outcome == Outcome::kSeen) continue;
     double cycles = Cycles();
-    if (best < 0 || cycles < best) {
-      best = cycles;
-      best_weight = weight;
-    }
+    if (best_cycles >= 0 && cycles >= best_cycles) continue;
+    best_cycles = cycles;
+    best = Take();
   }
-  if (last == best_weight) return true;
-  f_ = std::move(original);
-  area_ = area;
-  counts_ = counts;
-  bool spilled = false;
-  return Attempt(best_weight, &spilled);
+  Put(std::move(best));
+  return true;
 }
 
 bool Assembler::CheckSpillSpace() {

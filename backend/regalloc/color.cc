@@ -46,6 +46,7 @@ class Colorer {
 class Occupancy {
  public:
   bool Free(const Ranges& ranges) const {
+    if (ranges[0].from >= end_) return true;
     for (const Range& r : ranges) {
       auto it = taken_.lower_bound(r.from);
       if (it != taken_.end() && it->first < r.to) return false;
@@ -55,15 +56,18 @@ class Occupancy {
   }
   void Take(const Ranges& ranges) {
     for (const Range& r : ranges) taken_.emplace(r.from, r.to);
+    end_ = std::max(end_, ranges.back().to);
   }
   // End of what it held last before `at`; -1: nothing.
   int64_t LastUse(int64_t at) const {
+    if (at >= end_) return end_;
     auto it = taken_.lower_bound(at);
     return it == taken_.begin() ? -1 : std::prev(it)->second;
   }
 
  private:
   absl::btree_map<int64_t, int64_t> taken_;  // from -> to
+  int64_t end_ = -1;                         // of all it holds
 };
 
 void Colorer::BlockRanges(int b, RegClass cls, const llo::Liveness& live, int64_t start,

@@ -37,7 +37,7 @@ class Spiller {
   }
 
  private:
-  enum class Outcome : uint8_t { kOk, kTooMany, kAgain };
+  enum class Outcome : uint8_t { kOk, kTooMany };
   struct Item {
     Inst inst;
     int reg = -1;       // register (as it was named) that is written or filled
@@ -85,6 +85,7 @@ class Spiller {
   absl::flat_hash_map<int, int64_t> home_;
   std::deque<int64_t> free_homes_;       // longest unused first
   std::vector<std::vector<Item>> code_;  // by block
+  bool again_ = false;                   // one more value crosses blocks in memory
 
   // Of the block at work.
   int block_ = 0;
@@ -193,7 +194,7 @@ Spiller::Outcome Spiller::Evict(int at, const absl::btree_set<int>& keep) {
     bool crosses = live_.in[block_].Has(victim) || live_.out[block_].Has(victim);
     if (crosses && IsLocal(victim)) {
       in_memory_.insert(victim);
-      return Outcome::kAgain;
+      again_ = true;  // the blocks before this one do not know yet
     }
     if (!CanRemake(victim, NextUse(victim, at))) homed_.insert(victim);
   }
@@ -399,19 +400,18 @@ bool Spiller::Run() {
   FindRemakeable();
   FindReloadable();
   int n = f_.blocks.size();
-  for (int b = 0; b < n;) {
-    if (b == 0) {
-      code_.assign(n, {});
-      homed_.clear();
-      for (int reg : in_memory_) {
-        auto it = remake_.find(reg);
-        if (it == remake_.end() || it->second.block >= 0) homed_.insert(reg);
-      }
+  do {
+    again_ = false;
+    code_.assign(n, {});
+    homed_.clear();
+    for (int reg : in_memory_) {
+      auto it = remake_.find(reg);
+      if (it == remake_.end() || it->second.block >= 0) homed_.insert(reg);
     }
-    Outcome outcome = SpillBlock(b);
-    if (outcome == Outcome::kTooMany) return false;
-    b = outcome == Outcome::kAgain ? 0 : b + 1;
-  }
+    for (int b = 0; b < n; ++b) {
+      if (SpillBlock(b) == Outcome::kTooMany) return false;
+    }
+  } while (again_);
   for (int b = 0; b < n; ++b) EmitBlock(b);
   return true;
 }

@@ -2,6 +2,7 @@
 #include "backend/schedule/function_schedule.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "backend/llo/operands.h"
@@ -17,12 +18,6 @@ using isa::Inst;
 // Cycles that keeping `spills` values in memory is taken to cost; a first one also waits for vst ->
 // vld.
 double SpillCost(int spills, double weight) { return spills == 0 ? 0 : 8 + weight * spills; }
-
-struct Candidate {
-  BlockSchedule schedule;
-  int spills = 0;
-  double cost = 0;
-};
 
 int Spills(const Graph& graph, const BlockSchedule& s, const std::array<int, 4>& registers) {
   int spills = 0;
@@ -62,36 +57,77 @@ int LowerBound(const Graph& graph, const llo::Function& function, int block, con
   return std::max(CriticalPath(graph, chip), ResourceBound(function, block, block, chip));
 }
 
-bool BestSchedule(const Graph& graph, int lower_bound, const Chip& chip,
-                  const ScheduleOptions& options, BlockSchedule* out) {
-  Candidate best;
-  bool found = false;
-  for (Policy policy : Policies(graph, options)) {
-    Candidate c;
-    if (!ListSchedule(graph, chip, policy, &c.schedule)) {
-      // A result could not leave its queue before one that it waits for (the reuse of a name).
-      policy.ordered_pushes = true;
-      if (!ListSchedule(graph, chip, policy, &c.schedule)) continue;
-    }
-    c.spills = Spills(graph, c.schedule, options.registers);
-    BlockSchedule sunk = c.schedule;
-    SinkTowardsReaders(graph, chip, &sunk);
-    int spills = Spills(graph, sunk, options.registers);
-    if (spills <= c.spills) {  // what helps one class can hurt another
-      c.spills = spills;
-      c.schedule = std::move(sunk);
-    }
-    c.cost = c.schedule.length + SpillCost(c.spills, options.spill_weight);
-    if (options.must_fit && c.spills > 0) c.cost += 1e9 + c.spills * 1e3;
-    bool better = !found || c.cost < best.cost;
-    if (better) best = std::move(c);
-    found = true;
-    // Limits only make it longer; and one in a hundred is not worth another try.
-    bool free = best.spills == 0 && policy.window == kNoLimit && policy.limits[0] == kNoLimit;
-    if (free || best.cost <= lower_bound + lower_bound / 128) break;
+// The policy's schedule, unless it is longer than `longest`.
+void Make(const Graph& graph, const Chip& chip, Policy policy, const std::array<int, 4>& registers,
+          int longest, Candidate* c) {
+  *c = Candidate();
+  Listed listed = ListSchedule(graph, chip, policy, longest, &c->schedule);
+  if (listed == Listed::kStuck) {
+    // A result could not leave its queue before one that it waits for (the reuse of a name).
+    policy.ordered_pushes = true;
+    listed = ListSchedule(graph, chip, policy, longest, &c->schedule);
   }
-  *out = std::move(best.schedule);
-  return found;
+  if (listed != Listed::kDone) {
+    c->schedule = BlockSchedule();
+    c->longer_than = listed == Listed::kTooLong ? longest : kNoLimit;
+    return;
+  }
+  c->spills = Spills(graph, c->schedule, registers);
+  BlockSchedule sunk = c->schedule;
+  SinkTowardsReaders(graph, chip, &sunk);
+  int spills = Spills(graph, sunk, registers);
+  if (spills <= c->spills) {  // what helps one class can hurt another
+    c->spills = spills;
+    c->schedule = std::move(sunk);
+  }
+}
+
+double Cost(const Candidate& c, const ScheduleOptions& options) {
+  double cost = c.schedule.length + SpillCost(c.spills, options.spill_weight);
+  return options.must_fit && c.spills > 0 ? cost + 1e9 + c.spills * 1e3 : cost;
+}
+
+// The limits of the policy held without being asked for.
+bool AlreadyWithin(const Policy& policy, const Policy& wider, const Candidate& c) {
+  if (policy.window != wider.window || policy.oldest_first != wider.oldest_first) return false;
+  return c.schedule.length > 0 && c.spills == 0;
+}
+
+// Index of the best policy; -1: none has a schedule.
+int BestSchedule(const Graph& graph, int lower_bound, const Chip& chip,
+                 const ScheduleOptions& options, std::vector<Candidate>* candidates) {
+  std::vector<Policy> policies = Policies(graph, options);
+  candidates->resize(policies.size());
+  int best = -1;
+  double best_cost = 0;
+  for (int i = 0; i < static_cast<int>(policies.size()); ++i) {
+    Candidate& c = (*candidates)[i];
+    if (i > 0 && AlreadyWithin(policies[i], policies[i - 1], (*candidates)[i - 1])) continue;
+    bool any_length = best < 0 || best_cost > 1e9;
+    int longest = any_length ? kNoLimit - 1 : static_cast<int>(std::ceil(best_cost)) - 1;
+    if (c.schedule.length == 0) {
+      if (c.longer_than >= longest) continue;
+      Make(graph, chip, policies[i], options.registers, longest, &c);
+      if (c.longer_than > 0) continue;
+    }
+    double cost = Cost(c, options);
+    if (best >= 0 && cost >= best_cost) continue;
+    best = i;
+    best_cost = cost;
+    // Limits only make it longer; and one in a hundred is not worth another try.
+    bool free =
+        c.spills == 0 && policies[i].window == kNoLimit && policies[i].limits[0] == kNoLimit;
+    if (free || best_cost <= lower_bound + lower_bound / 128) break;
+  }
+  return best;
+}
+
+CandidateKey KeyOf(int block, const std::vector<Arrival>& arrivals) {
+  CandidateKey key = {block};
+  for (const Arrival& a : arrivals) {
+    key.insert(key.end(), {static_cast<int>(a.reg.cls), a.reg.id, a.cycle});
+  }
+  return key;
 }
 
 // Values of block `b` that are not ready when the next block starts.
@@ -152,7 +188,8 @@ int CountSpills(const Graph& graph, const BlockSchedule& s, isa::RegClass cls, i
 }
 
 bool ScheduleFunction(const llo::Function& function, const Chip& chip,
-                      const ScheduleOptions& options, FunctionSchedule* out, int* bad_block) {
+                      const ScheduleOptions& options, Candidates* candidates, FunctionSchedule* out,
+                      int* bad_block) {
   int n = function.blocks.size();
   DmaTargets targets = FindDmaTargets(function);
   std::array<llo::Liveness, 4> live;
@@ -166,13 +203,21 @@ bool ScheduleFunction(const llo::Function& function, const Chip& chip,
   for (int a = 0; a < function.args; ++a) context.arrivals.push_back({isa::S(a), 1});
   out->graphs.clear();
   out->blocks.assign(n, BlockSchedule());
+  out->choices.assign(n, 0);
   for (int b = 0; b < n; ++b) {
     out->graphs.push_back(BuildGraph(context, b, chip));
     int bound = LowerBound(out->graphs[b], function, b, chip);
-    if (!BestSchedule(out->graphs[b], bound, chip, options, &out->blocks[b])) {
+    std::vector<Candidate> made;
+    std::vector<Candidate>* of_block =
+        candidates == nullptr ? &made : &(*candidates)[KeyOf(b, context.arrivals)];
+    int best = BestSchedule(out->graphs[b], bound, chip, options, of_block);
+    if (best < 0) {
       *bad_block = b;
       return false;
     }
+    out->choices[b] = best;
+    out->blocks[b] =
+        candidates == nullptr ? std::move(made[best].schedule) : (*of_block)[best].schedule;
     context.arrivals = ArrivalsAfter(out->graphs[b], out->blocks[b], chip);
   }
   return true;

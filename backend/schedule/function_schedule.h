@@ -7,6 +7,7 @@
 #include <array>
 #include <vector>
 
+#include "absl/container/btree_map.h"
 #include "backend/chip/chip.h"
 #include "backend/llo/llo.h"
 #include "backend/schedule/graph.h"
@@ -25,12 +26,24 @@ struct ScheduleOptions {
 struct FunctionSchedule {
   std::vector<Graph> graphs;  // by block; refer to the function
   std::vector<BlockSchedule> blocks;
+  std::vector<int> choices;  // by block: which of the policies gave its schedule
 };
 
+// The list schedules that choices for one function have made so far. What a spill is taken to cost
+// decides between them; it does not change them.
+struct Candidate {
+  BlockSchedule schedule;  // length 0: given up, or stuck
+  int spills = 0;
+  int longer_than = 0;  // given up there
+};
+using CandidateKey = std::vector<int>;  // block, and when the values that are late arrive
+using Candidates = absl::btree_map<CandidateKey, std::vector<Candidate>>;
+
 // False: the pops of some block (*bad_block) cannot leave their queues in the order of their
-// pushes.
+// pushes. `candidates` are of the same function and options but for the weight; may be null.
 bool ScheduleFunction(const llo::Function& function, const Chip& chip,
-                      const ScheduleOptions& options, FunctionSchedule* out, int* bad_block);
+                      const ScheduleOptions& options, Candidates* candidates, FunctionSchedule* out,
+                      int* bad_block);
 
 // Cycles of the longest chain of latencies through a block, branch and delay slots included.
 int CriticalPath(const Graph& graph, const Chip& chip);

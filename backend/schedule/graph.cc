@@ -255,6 +255,10 @@ void Builder::Heights() {
     for (const Edge& e : g_.Out(*it)) h = std::max(h, e.latency + g_.height[e.to]);
     g_.height[*it] = h;
   }
+  g_.by_height.resize(g_.size);
+  for (int n = 0; n < g_.size; ++n) g_.by_height[n] = n;
+  std::stable_sort(g_.by_height.begin(), g_.by_height.end(),
+                   [&](int a, int b) { return g_.height[a] > g_.height[b]; });
 }
 
 Graph Builder::Run() {

@@ -41,6 +41,7 @@ struct Graph {
   std::vector<int32_t> preds;              // incoming edges
   std::vector<int32_t> earliest;           // from values that arrive late
   std::vector<int32_t> height;             // longest latency path to the block's end
+  std::vector<int32_t> by_height;          // nodes, the highest first
   std::vector<int32_t> push;               // pops and transpose members: node of the push; else -1
   std::vector<std::vector<int32_t>> pops;  // by node; of pushes only
   std::vector<Value> values;

@@ -26,6 +26,8 @@ enum : int {
   kFirstUnitHeap
 };
 
+constexpr int kSlotCount = static_cast<int>(Slot::kMiscStore) + 1;
+
 struct Ready {
   int32_t key, node;
   bool operator<(const Ready& o) const { return key != o.key ? key < o.key : node > o.node; }
@@ -51,9 +53,10 @@ enum class Outcome : uint8_t { kPlaced, kBlocked, kHeld };
 
 class ListScheduler {
  public:
-  ListScheduler(const Graph& graph, const Chip& chip, const Policy& policy, BlockSchedule* out)
-      : g_(graph), chip_(chip), policy_(policy), out_(*out) {}
-  bool Run();
+  ListScheduler(const Graph& graph, const Chip& chip, const Policy& policy, int longest,
+                BlockSchedule* out)
+      : g_(graph), chip_(chip), policy_(policy), longest_(longest), out_(*out) {}
+  Listed Run();
 
  private:
   int HeapOf(int node) const;
@@ -68,6 +71,8 @@ class ListScheduler {
   bool IsMember(int node) const { return llo::IsXposeMember(g_.inst(node).op); }
   void Release(int node);
   void AdvanceFrontier();
+  void FindHead(int source);
+  int BestHead();
   bool Cycle();
   Outcome TryPlace(int node);
   int ChooseXlu(int node);
@@ -80,18 +85,28 @@ class ListScheduler {
   int HeadPop(int queue) const;
   bool AnythingPending() const;
   int NextEvent() const;
+  bool IsTooLong();
+  void Start();
+  bool Unblock();
   void Finish();
 
   const Graph& g_;
   const Chip& chip_;
   const Policy& policy_;
+  int longest_;
   BlockSchedule& out_;
   int now_ = 0, placed_ = 0, frontier_ = 0;
+  int tallest_ = 0;                           // in Graph::by_height: first not yet placed
+  std::array<int, kSlotCount> to_come_ = {};  // by slot: not yet placed
   int window_ = 1;
   bool unit_wait_ = false, force_all_ = false;
   int force_node_ = -1;  // may go over the limits: nothing else can be done
   std::vector<int32_t> left_, earliest_, reads_left_;
   std::vector<std::priority_queue<Ready>> heaps_;
+  // Of this cycle, by heap, then by queue: the best of each.
+  std::vector<Ready> heads_;
+  std::vector<char> blocked_;
+  std::vector<int> changed_;                  // whose best is to be found again
   using Later = std::pair<int32_t, int32_t>;  // cycle or index, node
   std::priority_queue<Later, std::vector<Later>, std::greater<Later>> calendar_, outside_;
   std::vector<int> held_;  // this cycle, for the sake of registers
@@ -149,20 +164,29 @@ int ListScheduler::HeapOf(int node) const {
 
 // All that `node` waits for has been placed.
 void ListScheduler::Release(int node) {
-  if (llo::IsPop(g_.inst(node).op)) return;  // found at the head of its queue
-  if (!InWindow(node)) {
+  const Inst& inst = g_.inst(node);
+  if (llo::IsPop(inst.op)) {  // found at the head of its queue
+    changed_.push_back(heaps_.size() + QueueOf(inst, out_.unit[node], chip_));
+  } else if (!InWindow(node)) {
     outside_.push({node, node});
   } else if (earliest_[node] > now_) {
     calendar_.push({earliest_[node], node});
   } else {
-    heaps_[HeapOf(node)].push({Key(node), node});
+    int heap = HeapOf(node);
+    heaps_[heap].push({Key(node), node});
+    changed_.push_back(heap);
   }
 }
 
 void ListScheduler::AdvanceFrontier() {
   int before = frontier_;
   while (frontier_ < g_.size && out_.time[frontier_] >= 0) ++frontier_;
-  if (frontier_ > before) window_ = std::max(1, policy_.window);
+  if (frontier_ > before) {
+    window_ = std::max(1, policy_.window);
+    if (window_ < g_.size) {
+      for (size_t q = 0; q < queues_.size(); ++q) changed_.push_back(heaps_.size() + q);
+    }
+  }
   while (!outside_.empty() && InWindow(outside_.top().second)) {
     int node = outside_.top().second;
     outside_.pop();
@@ -304,6 +328,7 @@ void ListScheduler::Place(int node, int unit) {
   out_.unit[node] = unit;
   out_.slots[now_].Add(g_.inst(node));
   ++placed_;
+  --to_come_[static_cast<int>(isa::Info(g_.inst(node).op).slot)];
   PlaceOnUnits(node, unit);
   if (llo::IsXposeStart(g_.inst(node).op)) {
     for (const Edge& e : g_.Out(node)) {
@@ -322,35 +347,43 @@ void ListScheduler::Place(int node, int unit) {
   AdvanceFrontier();
 }
 
+constexpr Ready kNobody = {std::numeric_limits<int32_t>::min(), kNoLimit};
+
+void ListScheduler::FindHead(int source) {
+  int heaps = heaps_.size();
+  heads_[source] = kNobody;
+  if (blocked_[source]) return;
+  if (source < heaps) {
+    if (!heaps_[source].empty()) heads_[source] = heaps_[source].top();
+  } else if (int pop = HeadPop(source - heaps); pop >= 0) {
+    heads_[source] = {Key(pop), pop};
+  }
+}
+
+// The heap or queue with the most urgent of all; -1: there is none.
+int ListScheduler::BestHead() {
+  for (int source : changed_) FindHead(source);
+  changed_.clear();
+  int best = 0;
+  for (int source = 1; source < static_cast<int>(heads_.size()); ++source) {
+    if (heads_[best] < heads_[source]) best = source;
+  }
+  return heads_[best].node == kNobody.node ? -1 : best;
+}
+
 // One cycle. False if nothing could be placed.
 bool ListScheduler::Cycle() {
   constexpr int kMaxHeld = 24;  // looked past in one cycle
-  int heaps = heaps_.size(), queues = queues_.size();
-  std::vector<char> blocked(heaps + queues, 0);
+  int heaps = heaps_.size(), sources = heaps + queues_.size();
   bool any = false;
   held_.clear();
   unit_wait_ = false;
-  while (true) {
-    int best = -1;
-    Ready ready{};
-    for (int h = 0; h < heaps; ++h) {
-      if (blocked[h] || heaps_[h].empty()) continue;
-      if (best < 0 || ready < heaps_[h].top()) {
-        best = h;
-        ready = heaps_[h].top();
-      }
-    }
-    for (int q = 0; q < queues; ++q) {
-      if (blocked[heaps + q]) continue;
-      int pop = HeadPop(q);
-      if (pop < 0) continue;
-      Ready r{Key(pop), pop};
-      if (best < 0 || ready < r) {
-        best = heaps + q;
-        ready = r;
-      }
-    }
-    if (best < 0) break;
+  heads_.resize(sources);
+  blocked_.assign(sources, 0);
+  changed_.clear();
+  for (int source = 0; source < sources; ++source) FindHead(source);
+  for (int best = BestHead(); best >= 0; best = BestHead()) {
+    Ready ready = heads_[best];
     if (best < heaps) heaps_[best].pop();
     Outcome outcome = TryPlace(ready.node);
     if (outcome == Outcome::kPlaced) {
@@ -358,10 +391,11 @@ bool ListScheduler::Cycle() {
       force_all_ = false;
       force_node_ = -1;
     } else if (outcome == Outcome::kBlocked || best >= heaps || held_.size() >= kMaxHeld) {
-      blocked[best] = 1;
+      blocked_[best] = 1;
       if (best < heaps) heaps_[best].push(ready);
     }
-    if (outcome == Outcome::kHeld && !(best < heaps && blocked[best])) held_.push_back(ready.node);
+    if (outcome == Outcome::kHeld && !(best < heaps && blocked_[best])) held_.push_back(ready.node);
+    changed_.push_back(best);
   }
   return any;
 }
@@ -416,13 +450,32 @@ void ListScheduler::Finish() {
   out_.max_live = MaxLive(g_, out_);
 }
 
-bool ListScheduler::Run() {
-  if (g_.cyclic) return false;
+// Do the latencies and slots of what is left take it past the longest schedule wanted?
+bool ListScheduler::IsTooLong() {
+  if (longest_ == kNoLimit) return false;
+  while (tallest_ < g_.size && out_.time[g_.by_height[tallest_]] >= 0) ++tallest_;
+  if (tallest_ < g_.size && now_ + g_.height[g_.by_height[tallest_]] >= longest_) return true;
+  auto left = [&](Slot slot) { return to_come_[static_cast<int>(slot)]; };
+  int loads = left(Slot::kLoad) + left(Slot::kMisc);
+  int stores = left(Slot::kStore) + left(Slot::kMiscStore);
+  int space = longest_ - now_;
+  auto over = [&](int count, int slots) { return count > int64_t{slots} * space; };
+  return over(left(Slot::kValu) + left(Slot::kEup), chip_.valu) ||
+         over(left(Slot::kEup), chip_.eup) || over(left(Slot::kVex), chip_.vex) ||
+         over(left(Slot::kPop), chip_.pop) || over(left(Slot::kSalu), chip_.salu) ||
+         over(loads, chip_.load) || over(stores, chip_.store) ||
+         over(loads + stores, chip_.memory_total);
+}
+
+void ListScheduler::Start() {
   int n = g_.size;
   out_ = BlockSchedule();
   out_.time.assign(n, -1);
   out_.unit.resize(n);
-  for (int i = 0; i < n; ++i) out_.unit[i] = g_.inst(i).unit;
+  for (int i = 0; i < n; ++i) {
+    out_.unit[i] = g_.inst(i).unit;
+    ++to_come_[static_cast<int>(isa::Info(g_.inst(i).op).slot)];
+  }
   left_ = g_.preds;
   earliest_ = g_.earliest;
   for (const Value& v : g_.values) {
@@ -440,36 +493,51 @@ bool ListScheduler::Run() {
   for (int i = 0; i < n; ++i) {
     if (left_[i] == 0) Release(i);
   }
-  while (placed_ < n) {
+}
+
+// Nothing can issue, now or later, under the policy: goes over its limits or widens its window.
+bool ListScheduler::Unblock() {
+  int oldest = -1;
+  for (int node : held_) {
+    if (oldest < 0 || Starts(node) < Starts(oldest) ||
+        (Starts(node) == Starts(oldest) && node < oldest)) {
+      oldest = node;
+    }
+  }
+  if (oldest >= 0 || force_node_ >= 0) {
+    force_all_ = force_node_ >= 0;
+    force_node_ = oldest;
+    return true;
+  }
+  int n = g_.size;
+  if (outside_.empty() && window_ > n) return false;
+  window_ = window_ > n ? n + 1 : window_ * 2;
+  AdvanceFrontier();
+  return true;
+}
+
+Listed ListScheduler::Run() {
+  if (g_.cyclic) return Listed::kStuck;
+  Start();
+  while (placed_ < g_.size) {
+    if (IsTooLong()) return Listed::kTooLong;
     while (!calendar_.empty() && calendar_.top().first <= now_) {
       int node = calendar_.top().second;
       calendar_.pop();
       heaps_[HeapOf(node)].push({Key(node), node});
     }
     bool any = Cycle();
-    int oldest = -1;
     for (int node : held_) {
       if (!llo::IsPop(g_.inst(node).op)) heaps_[HeapOf(node)].push({Key(node), node});
-      if (oldest < 0 || Starts(node) < Starts(oldest) ||
-          (Starts(node) == Starts(oldest) && node < oldest)) {
-        oldest = node;
-      }
     }
     if (!any && !AnythingPending()) {
-      if (oldest >= 0 || force_node_ >= 0) {
-        force_all_ = force_node_ >= 0;
-        force_node_ = oldest;
-        continue;
-      }
-      if (outside_.empty() && window_ > n) return false;
-      window_ = window_ > n ? n + 1 : window_ * 2;
-      AdvanceFrontier();
+      if (!Unblock()) return Listed::kStuck;
       continue;
     }
     now_ = any ? now_ + 1 : NextEvent();
   }
   Finish();
-  return true;
+  return out_.length > longest_ ? Listed::kTooLong : Listed::kDone;
 }
 
 }  // namespace
@@ -502,8 +570,9 @@ std::array<int, 4> MaxLive(const Graph& g, const BlockSchedule& s) {
   return max;
 }
 
-bool ListSchedule(const Graph& graph, const Chip& chip, const Policy& policy, BlockSchedule* out) {
-  return ListScheduler(graph, chip, policy, out).Run();
+Listed ListSchedule(const Graph& graph, const Chip& chip, const Policy& policy, int longest,
+                    BlockSchedule* out) {
+  return ListScheduler(graph, chip, policy, longest, out).Run();
 }
 
 }  // namespace tpuc::schedule

@@ -38,9 +38,15 @@ struct BlockSchedule {
   std::array<int, 4> max_live = {};  // by ClassIndex
 };
 
-// Schedules a block's graph. False if the pops cannot leave their queues in the order of the pushes
-// (as the policy has reordered them).
-bool ListSchedule(const Graph& graph, const Chip& chip, const Policy& policy, BlockSchedule* out);
+enum class Listed : uint8_t {
+  kDone,
+  kTooLong,  // given up: it would take more cycles than wanted
+  kStuck,    // the pops cannot leave their queues in the order of the pushes (as reordered)
+};
+
+// Schedules a block's graph in at most `longest` cycles.
+Listed ListSchedule(const Graph& graph, const Chip& chip, const Policy& policy, int longest,
+                    BlockSchedule* out);
 
 // Most registers of each class that the schedule holds at once, from the issue times.
 std::array<int, 4> MaxLive(const Graph& graph, const BlockSchedule& schedule);
