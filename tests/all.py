@@ -22,6 +22,7 @@ SCRIPTS = [
     ('road', ['tests/road.py', '--tpuc', '{tpuc}']),
     ('readme', ['tests/readme.py', '--tpuc', '{tpuc}']),
     ('chips', ['tests/chips.py', '--tpuc', '{tpuc}']),
+    ('sweep', ['tests/sweep.py', '--tpuc', '{tpuc}']),
     ('trace', ['tests/trace.py', '--tpuc', '{tpuc}']),
     ('golden', ['tests/golden.py', '--tpuc', '{tpuc}']),
 ]

@@ -59,6 +59,9 @@ struct CheckResult {
 // Static counts of one function.
 int64_t InstructionCount(const isa::Function& function);
 SlotCounts CountSlots(const isa::Function& function);
+// The largest share of the run's cycles: a kind of stall, or issue ("unit results 43%"; "-" where it
+// did not run).
+std::string BoundBy(const KernelRun& run);
 // How often each kernel's call stands in the top-level program.
 std::vector<int64_t> StaticCalls(const isa::Program& program);
 

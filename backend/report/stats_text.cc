@@ -13,23 +13,6 @@ namespace {
 
 constexpr size_t kMostKernels = 14, kMostBuffers = 10, kMostCopies = 6;
 
-// The largest share of the kernel's cycles: a kind of stall, or a slot that is full.
-std::string BoundBy(const KernelRun& r) {
-  if (r.cycles <= 0) return "-";
-  struct Cause {
-    const char* name;
-    int64_t cycles;
-  };
-  Cause causes[] = {{"waits for DMA", r.stalls.dma},
-                    {"operands", r.stalls.operand},
-                    {"busy units", r.stalls.unit},
-                    {"unit results", r.stalls.queue},
-                    {"issue", r.cycles - r.stalls.total()}};
-  const Cause* top = std::max_element(std::begin(causes), std::end(causes),
-                                      [](auto& a, auto& b) { return a.cycles < b.cycles; });
-  return absl::StrFormat("%s %d%%", top->name, 100 * top->cycles / r.cycles);
-}
-
 // The operations that compute something; all of them where none does.
 std::string Computing(const std::vector<std::string>& ops) {
   std::vector<std::string> some;
@@ -182,6 +165,22 @@ void AppendLoops(const isa::Program& p, size_t width, std::string* out) {
 }
 
 }  // namespace
+
+std::string BoundBy(const KernelRun& r) {
+  if (r.cycles <= 0) return "-";
+  struct Cause {
+    const char* name;
+    int64_t cycles;
+  };
+  Cause causes[] = {{"waits for DMA", r.stalls.dma},
+                    {"operands", r.stalls.operand},
+                    {"busy units", r.stalls.unit},
+                    {"unit results", r.stalls.queue},
+                    {"issue", r.cycles - r.stalls.total()}};
+  const Cause* top = std::max_element(std::begin(causes), std::end(causes),
+                                      [](auto& a, auto& b) { return a.cycles < b.cycles; });
+  return absl::StrFormat("%s %d%%", top->name, 100 * top->cycles / r.cycles);
+}
 
 std::string StatsText(const isa::Program& program, const RunStats* run, const CheckResult* check,
                       const Chip* chip, int width) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -129,6 +130,8 @@ struct File {
 
 // Null after a syntax error (kSyntax). Recovers at statement ends, so that several are reported.
 std::unique_ptr<File> ParseSyntax(std::shared_ptr<const Source> source, DiagSink* diags);
+// One expression and nothing after it.
+std::optional<Expr> ParseExpression(std::shared_ptr<const Source> source, DiagSink* diags);
 std::string PrintSyntax(const File& file);
 std::string PrintSyntax(const Kernel& kernel);
 std::string PrintSyntax(const Expr& e);

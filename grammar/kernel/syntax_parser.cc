@@ -22,6 +22,7 @@ class Parser {
         tokens_(Tokenize(source, diags)) {}
 
   std::unique_ptr<File> ParseFile();
+  std::optional<Expr> ParseOneExpression();
 
  private:
   using Kind = Token::Kind;
@@ -655,7 +656,18 @@ std::unique_ptr<File> Parser::ParseFile() {
   return file;
 }
 
+std::optional<Expr> Parser::ParseOneExpression() {
+  Expr e = Or();
+  if (!failed_ && Peek().kind != Kind::kEnd) Fail(absl::StrCat("expected the end, found ", Found()));
+  if (failed_ || diags_->errors() > errors_before_) return std::nullopt;
+  return e;
+}
+
 }  // namespace
+
+std::optional<Expr> ParseExpression(std::shared_ptr<const Source> source, DiagSink* diags) {
+  return Parser(std::move(source), diags).ParseOneExpression();
+}
 
 std::unique_ptr<File> ParseSyntax(std::shared_ptr<const Source> source, DiagSink* diags) {
   return Parser(std::move(source), diags).ParseFile();

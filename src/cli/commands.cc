@@ -25,7 +25,7 @@ constexpr Command kCommands[] = {
     {"diff", "compare arrays or texts", DiffCommand},
     {"list", "the tables: chips, passes, ops, isa, diags", ListCommand},
     {"explain", "what a diagnostic means", ExplainCommand},
-    {"sweep", "many runs of one program", nullptr},
+    {"sweep", "many runs: options and parameters, one JSON line a point", SweepCommand},
     {"report", "a page about one run", nullptr},
     {"mask", "the block map of a kernel's masks", nullptr},
 };

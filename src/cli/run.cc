@@ -4,17 +4,15 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "backend/kernel/block_eval.h"
 #include "backend/report/stats.h"
 #include "grammar/hlo/printer.h"
-#include "grammar/kernel/parser.h"
 #include "src/cli/check.h"
 #include "src/cli/commands.h"
 #include "src/cli/execute.h"
 #include "src/cli/flags.h"
 #include "src/cli/inputs.h"
 #include "src/cli/modules.h"
-#include "src/eval/evaluator.h"
+#include "src/cli/reference.h"
 #include "src/io/file.h"
 
 namespace tpuc::cli {
@@ -94,52 +92,12 @@ struct RunFlags {
   }
 };
 
-std::vector<InputPort> PortsOf(const Module& module) {
-  std::vector<InputPort> ports;
-  for (const Instruction* p : module.entry->Parameters()) ports.push_back({p->name, p->shape});
-  return ports;
-}
-
-void AppendLeaves(const Literal& literal, std::vector<Literal>* leaves) {
-  if (literal.shape().IsTuple()) {
-    for (const Literal& e : literal.elements()) AppendLeaves(e, leaves);
-  } else if (literal.shape().IsArray()) {
-    leaves->push_back(literal);
-  }
-}
-
 // The evaluator on HLO or kernels. `inputs` null: reads or makes them.
-std::optional<std::vector<Literal>> Reference(std::shared_ptr<const Source> source,
-                                              const RunFlags& flags, Numbers numbers,
-                                              const std::vector<Literal>* inputs, int64_t* dots,
-                                              DiagSink* diags) {
-  EvalOptions options{numbers};
-  std::vector<Literal> leaves;
-  if (KindOf(*source) == InputKind::kKernel) {
-    auto program = ParseKernels(source, flags.compile.options.set, diags);
-    if (!program) return std::nullopt;
-    std::vector<InputPort> ports;
-    for (const kernel::Port& p : program->inputs) ports.push_back({p.name, p.shape});
-    auto read =
-        inputs ? std::optional(*inputs) : ReadInputs(ports, flags.inputs, flags.seed, diags);
-    if (!read) return std::nullopt;
-    for (const kernel::Kernel& k : program->kernels) {
-      for (const kernel::Node& n : k.nodes) *dots += n.op == Op::kDot;
-    }
-    return EvaluateKernels(*program, std::move(*read), options, diags);
-  }
-  auto module = ReadModule(source, diags);
-  if (!module) return std::nullopt;
-  for (const auto& c : module->computations) {
-    for (const auto& i : c->instructions) *dots += i->op == Op::kDot || i->op == Op::kConvolution;
-  }
-  auto read = inputs ? std::optional(*inputs)
-                     : ReadInputs(PortsOf(*module), flags.inputs, flags.seed, diags);
-  if (!read) return std::nullopt;
-  auto result = Evaluate(*module, std::move(*read), options, diags);
-  if (!result) return std::nullopt;
-  AppendLeaves(*result, &leaves);
-  return leaves;
+std::optional<ReferenceRun> Reference(std::shared_ptr<const Source> source, const RunFlags& flags,
+                                      Numbers numbers, const std::vector<Literal>* inputs,
+                                      DiagSink* diags) {
+  return RunReference(source, {numbers, flags.compile.options.set, flags.inputs, flags.seed},
+                      inputs, diags);
 }
 
 // Results as HLO literals; of large ones the first elements.
@@ -173,17 +131,16 @@ bool GiveResults(const std::vector<Literal>& results, const RunFlags& flags, boo
   return WriteOutputs(arrays, flags.output, diags);
 }
 
-int RunReference(std::shared_ptr<const Source> source, const RunFlags& flags,
+int RunEvaluator(std::shared_ptr<const Source> source, const RunFlags& flags,
                  const Console& console, DiagSink* diags) {
   if (KindOf(*source) == InputKind::kBundles || KindOf(*source) == InputKind::kLlo) {
     diags->Add(DiagCode::kUsage, "--reference runs HLO and kernel files, not bundles");
     return console.Finish(*diags);
   }
-  int64_t dots = 0;
   Numbers numbers = flags.numbers == "chip" ? Numbers::kChip : Numbers::kIeee;
-  auto results = Reference(source, flags, numbers, nullptr, &dots, diags);
-  if (results) GiveResults(*results, flags, flags.json, diags);
-  if (results && flags.json && !diags->has_errors()) {
+  auto run = Reference(source, flags, numbers, nullptr, diags);
+  if (run) GiveResults(run->outputs, flags, flags.json, diags);
+  if (run && flags.json && !diags->has_errors()) {
     PrintResult("{\n \"options\": \"--reference\",\n \"schema\": \"tpuc.stats/1\"\n}\n");
   }
   return console.Finish(*diags);
@@ -225,10 +182,10 @@ int RunBundles(std::shared_ptr<const Source> source, RunFlags& flags, const Cons
   std::optional<CheckResult> check;
   std::string wrong;
   if (flags.check) {
-    CheckLimits limits{flags.tolerance_given, flags.tolerance, 0, false};
-    auto expected = Reference(source, flags, Numbers::kChip, &inputs, &limits.dots, diags);
+    auto expected = Reference(source, flags, Numbers::kChip, &inputs, diags);
     if (!expected) return console.Finish(*diags);
-    check = CheckResults(*expected, done->outputs, limits, &wrong);
+    CheckLimits limits{flags.tolerance_given, flags.tolerance, expected->dots, false};
+    check = CheckResults(expected->outputs, done->outputs, limits, &wrong);
   }
   if (flags.json) {
     PrintResult(StatsJson(program, &done->stats, check ? &*check : nullptr));
@@ -262,7 +219,7 @@ int RunCommand(const Args& args) {
   if (!flags.Check(&app, &diags) || !flags.compile.Resolve(&diags)) return console.Finish(diags);
   auto source = ReadSource(flags.file, &diags);
   if (!source) return console.Finish(diags);
-  return flags.reference ? RunReference(source, flags, console, &diags)
+  return flags.reference ? RunEvaluator(source, flags, console, &diags)
                          : RunBundles(source, flags, console, &diags);
 }
 
