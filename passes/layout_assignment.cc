@@ -1,5 +1,5 @@
-// layout. Entry parameters take the order of smaller padded size (unless their layout names tiles),
-// and so do results wherever their producer can write either. Values joined by operations that work
+// layout. Entry parameters take the order of smaller padded size (unless the entry layout names
+// tiles for them), and so do results wherever their producer can write either. Values joined by operations that work
 // dimension by dimension (element-wise, slice, concatenate ...) form a group that shares one order,
 // chosen by the bytes of the parameters and results in it; where an operation needs another order
 // than its operand has, a copy is inserted. Transposes and reshapes that move no byte become
@@ -87,7 +87,10 @@ class Assigner {
   void CollectVotes();
   void AssignAll();
   void InsertCopies();
+  void FixResults();
   void MakeBitcasts();
+  // The layout that the module's entry layout names for result n, tiles and all; null: ours.
+  const Layout* ResultLayout(size_t n) const;
   std::optional<Order> NeededBy(const Instruction& i, const Instruction& operand);
   std::vector<Instruction*> Results() const;
 
@@ -149,6 +152,16 @@ std::vector<Instruction*> Assigner::Results() const {
   return std::vector<Instruction*>(root->operands.begin(), root->operands.end());
 }
 
+const Layout* Assigner::ResultLayout(size_t n) const {
+  if (!module_->entry_layout) return nullptr;
+  const Shape* shape = &module_->entry_layout->result;
+  if (entry_->root->op == Op::kTuple) {
+    if (!shape->IsTuple() || n >= shape->elements.size()) return nullptr;
+    shape = &shape->elements[n];
+  }
+  return shape->IsArray() && Tiled(*shape) ? &*shape->layout : nullptr;
+}
+
 void Assigner::FixParameters() {
   for (Instruction* p : entry_->Parameters()) {
     if (!HasOrder(p->shape)) continue;
@@ -201,9 +214,13 @@ void Assigner::CollectVotes() {
            i->shape.LiteralBytes());
     }
   }
-  for (Instruction* result : Results()) {
+  const std::vector<Instruction*> results = Results();
+  for (size_t n = 0; n < results.size(); ++n) {
+    Instruction* result = results[n];
     if (!HasOrder(result->shape) || fixed_.contains(result)) continue;
-    Vote(result, SmallerOrder(result->shape.type, result->shape.dims),
+    const Layout* asked = ResultLayout(n);
+    Vote(result,
+         asked ? asked->minor_to_major : SmallerOrder(result->shape.type, result->shape.dims),
          result->shape.LiteralBytes());
   }
 }
@@ -332,6 +349,31 @@ void Assigner::InsertCopies() {
   }
 }
 
+// Results whose layout the module names, where their producer writes another.
+void Assigner::FixResults() {
+  Instruction* root = entry_->root;
+  const std::vector<Instruction*> results = Results();
+  for (size_t n = 0; n < results.size(); ++n) {
+    const Layout* asked = ResultLayout(n);
+    Instruction* result = results[n];
+    if (!asked || !result->shape.layout || *asked == *result->shape.layout) continue;
+    Shape shape = result->shape;
+    shape.layout = *asked;
+    const bool tuple = root->op == Op::kTuple;
+    Instruction* copy = tuple ? entry_->AddBefore(root, "copy", Op::kCopy, shape, {result})
+                              : entry_->Add("copy", Op::kCopy, shape, {result});
+    if (result->metadata) copy->metadata = std::make_unique<Metadata>(*result->metadata);
+    context_->Remark("copy of ", result->name, " to ", ToString(shape), ": result ", n,
+                     " of the module's entry layout, ", DeviceBytes(shape), " bytes");
+    if (tuple) {
+      root->operands[n] = copy;
+      root->shape.elements[n] = shape;
+    } else {
+      entry_->root = copy;
+    }
+  }
+}
+
 void Assigner::MakeBitcasts() {
   for (const auto& i : entry_->instructions) {
     const Shape* from = i->operands.empty() ? nullptr : &i->operands[0]->shape;
@@ -357,6 +399,7 @@ void Assigner::Run() {
   CollectVotes();
   AssignAll();
   InsertCopies();
+  FixResults();
   MakeBitcasts();
 }
 

@@ -133,7 +133,7 @@ bool Road::Hlo() {
   bool is_pass = IsPass(options_.stop_after);
   if (is_pass) pipeline.stop_after = options_.stop_after;
   pipeline.replicate_statistics = options_.replicate_statistics;
-  pipeline.want_remarks = !options_.print_after.empty();
+  pipeline.want_remarks = options_.print_changed || !options_.print_after.empty();
   std::unique_ptr<VerifyEach> verify;
   if (options_.verify_each) {
     verify = std::make_unique<VerifyEach>(*done_.input, options_.seed, diags_);

@@ -82,7 +82,7 @@ class Optimizer {
     options.disabled = o.disable_passes;
     options.stop_after = o.stop_after == "hlo" ? "" : o.stop_after;
     options.replicate_statistics = o.replicate_statistics;
-    options.want_remarks = !o.print_after.empty();
+    options.want_remarks = o.print_changed || !o.print_after.empty();
     std::unique_ptr<VerifyEach> verify;
     if (o.verify_each) {
       verify = std::make_unique<VerifyEach>(*module, o.seed, diags_);
