@@ -125,7 +125,7 @@ bool Road::Hlo() {
   SetCurrentStage("parse HLO");
   done_.input = ParseHlo(source_, diags_);
   if (!done_.input || !VerifyHlo(*done_.input, diags_)) return false;
-  dumps_ = std::make_unique<Dumps>(options_.dump_to, done_.input->name);
+  dumps_ = std::make_unique<Dumps>(options_.dump_to, done_.input->name, options_.dump_pass_re);
   done_.module = Clone(*done_.input);
   if (dumps_->enabled()) dumps_->AddPass(0, "parse", PrintHlo(*done_.module));
   PipelineOptions pipeline;
@@ -207,7 +207,7 @@ bool Road::Kernels() {
     if (!KernelsOfModule()) return false;
   }
   if (!done_.kernels || !VerifyKernels(*done_.kernels, *options_.chip, diags_)) return false;
-  if (!dumps_) dumps_ = std::make_unique<Dumps>(options_.dump_to, done_.kernels->name);
+  if (!dumps_) dumps_ = std::make_unique<Dumps>(options_.dump_to, done_.kernels->name, options_.dump_pass_re);
   if (dumps_->enabled() || Wants("kernel") || options_.stop_after == "kernel") {
     std::string text = PrintKernels(*done_.kernels);
     StopAt("kernel", text);

@@ -36,6 +36,7 @@ struct CompileOptions {
   bool verify_each = false;              // evaluate after each pass
   bool time_passes = false;
   std::string dump_to;                   // directory
+  std::string dump_pass_re;              // RE2: only passes that it matches; "": all
   std::vector<std::pair<std::string, int64_t>> set;  // kernel parameters
   int64_t vmem_limit = 0;                // bytes a kernel may use; 0: the chip's default
   uint64_t seed = 0;                     // of the inputs that verify_each makes

@@ -1,5 +1,7 @@
 #include "src/cli/dump.h"
 
+#include <re2/re2.h>
+
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -38,6 +40,7 @@ bool Dumps::Write(DiagSink* diags) {
   if (!MakeDirectories(directory_, diags)) return false;
   std::vector<std::pair<std::string, std::string>> all;
   for (size_t i = 0; i < passes_.size(); ++i) {
+    if (!pass_re_.empty() && !RE2::PartialMatch(passes_[i].after, pass_re_)) continue;
     std::string before =
         i + 1 < passes_.size() ? absl::StrCat(".before_", Plain(passes_[i + 1].after)) : "";
     all.emplace_back(absl::StrFormat("module_0001.%s.%04d.tpuc.after_%s%s.txt", Plain(module_),

@@ -15,8 +15,11 @@ namespace tpuc {
 
 class Dumps {
  public:
-  Dumps(std::string directory, std::string module)
-      : directory_(std::move(directory)), module_(std::move(module)) {}
+  // `pass_re`: only passes of which it matches a part are written; "": all.
+  Dumps(std::string directory, std::string module, std::string pass_re)
+      : directory_(std::move(directory)),
+        module_(std::move(module)),
+        pass_re_(std::move(pass_re)) {}
   bool enabled() const { return !directory_.empty(); }
   // After pass number `number` (0: before the first).
   void AddPass(int number, const std::string& after, std::string text);
@@ -29,7 +32,7 @@ class Dumps {
     int number;
     std::string after, text;
   };
-  std::string directory_, module_;
+  std::string directory_, module_, pass_re_;
   std::vector<Stage> passes_;
   std::vector<std::pair<std::string, std::string>> files_;
 };

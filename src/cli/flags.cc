@@ -1,5 +1,7 @@
 #include "src/cli/flags.h"
 
+#include <re2/re2.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
@@ -37,7 +39,8 @@ void CompileFlags::AddTo(CLI::App* app) {
   app->add_flag("--verify-each", o.verify_each, "evaluate after each pass");
   app->add_flag("--time-passes", o.time_passes, "wall time of each pass");
   app->add_option("--dump-to,--xla_dump_to", o.dump_to, "directory for the text of every stage");
-  app->add_option("--xla_dump_hlo_pass_re", dump_filter, "only passes that match are dumped");
+  app->add_option("--xla_dump_hlo_pass_re", o.dump_pass_re,
+                  "of --dump-to: only passes that this regular expression matches");
   app->add_flag("--xla_dump_hlo_as_text", dump_as_text, "what --dump-to does anyway");
   app->add_option_function<std::string>(
       "--vmem-limit",
@@ -76,9 +79,12 @@ std::vector<std::string> PassNames() {
 
 bool CompileFlags::Resolve(DiagSink* diags) {
   bool ok = ParseSettings(set, &options.set, diags);
-  if (!dump_filter.empty()) {
-    NotBuilt("--xla_dump_hlo_pass_re", diags);
-    ok = false;
+  if (!options.dump_pass_re.empty()) {
+    const RE2 re(options.dump_pass_re, RE2::Quiet);
+    if (!re.ok()) {
+      diags->Add(DiagCode::kUsage, absl::StrCat("--xla_dump_hlo_pass_re: ", re.error()));
+      ok = false;
+    }
   }
   if (print_after_all) options.print_after = {"all"};
   ok &= CheckStages(options, diags);

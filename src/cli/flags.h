@@ -16,7 +16,7 @@ namespace tpuc::cli {
 
 struct CompileFlags {
   CompileOptions options;  // filled by Resolve
-  std::string chip = "v6e", dump_filter;
+  std::string chip = "v6e";
   std::vector<std::string> set;
   bool print_after_all = false, dump_as_text = false;
   std::unique_ptr<Chip> own_chip;  // of a --chip file

@@ -90,7 +90,7 @@ class Optimizer {
         return verify->Check(pass, m);
       };
     }
-    Dumps dumps(o.dump_to, module->name);
+    Dumps dumps(o.dump_to, module->name, o.dump_pass_re);
     if (dumps.enabled()) dumps.AddPass(0, "parse", PrintHlo(*module));
     int number = 0;
     last_ = std::chrono::steady_clock::now();

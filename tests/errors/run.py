@@ -73,6 +73,7 @@ CASES = [
     ('setting without value', 'run {d}/add.hlo --set a', 2, ['E0400', "--set takes name=integer, not 'a'"]),
     ('sweep axis', 'sweep {d}/add.hlo --set a=1..x', 2, ['E0400', "'1..x' of a is neither a value nor a range"]),
     ('sweep shard', 'sweep {d}/add.hlo --shard 2/2', 2, ['E0400', '--shard takes i/n']),
+    ('regular expression', 'opt {d}/add.hlo --xla_dump_hlo_pass_re=( --dump-to {d}/dump', 2, ['E0400', 'missing ): (']),
     ('report', 'report {d}/add.hlo', 2, ['E0402', "'tpuc report' is not built yet"]),
     ('interpret and reference', 'run --interpret --reference {d}/add.hlo', 2, ['E0400', 'exclude each other']),
     ('output over program', 'run --reference {d}/add.hlo --output {d}/add.hlo', 2, ['E0403', 'would overwrite']),
