@@ -90,7 +90,8 @@ class Planner {
         stays_of_(ranges.buffers.size(), 0),
         in_hbm_from_(ranges.buffers.size(), -1),
         begun_(ranges.length + 1),
-        read_(ranges.length + 1) {}
+        read_(ranges.length + 1),
+        now_(start_) {}
   std::vector<VmemStay> Plan();
 
  private:
@@ -113,7 +114,9 @@ class Planner {
   double FetchedByFirst() const;
   double Gain(const LiveBuffer& b, double saved, int64_t use, int64_t from) const;
   std::vector<int64_t> Starts(const LiveBuffer& b, int64_t use, int64_t earliest) const;
+  int64_t PreferredStart(const std::vector<int64_t>& starts, int64_t use, int64_t bytes) const;
   size_t Prefetch(int buffer, size_t first);
+  void AdvanceClock(int64_t position);
   void Stay(const VmemStay& stay);
 
   const Computation& entry_;
@@ -127,7 +130,12 @@ class Planner {
   std::vector<char> stays_of_;        // by buffer: it is in stays_
   std::vector<int64_t> in_hbm_from_;  // by buffer: evicted, first position to copy it from
   PositionCounts begun_, read_;       // copies in, by their start and by their first read
-  double copies_end_ = 0;  // when the copies planned so far are done, on the clock of start_
+  // The clock of the copies: as start_, and each kernel waits for its copies. Positions up to
+  // now_known_ have their waits; those behind it are still as in start_.
+  std::vector<double> now_;
+  int64_t now_known_ = 0;
+  double waited_ = 0;      // in all
+  double copies_end_ = 0;  // when the copies planned so far are done
 };
 
 std::string NameOf(const LiveBuffer& b) {
@@ -297,11 +305,34 @@ std::vector<int64_t> Planner::Starts(const LiveBuffer& b, int64_t use, int64_t e
   return starts;
 }
 
+void Planner::AdvanceClock(int64_t position) {
+  for (; now_known_ < position; ++now_known_) now_[now_known_ + 1] += waited_;
+}
+
+// The number of the start that suits the copies planned so far, which share the bandwidth with this
+// one and whose kernels run before: when its first bytes flow as theirs end, if it is then still
+// there in time; otherwise the start before, so that the HBM does not pause between them. Much
+// earlier would only delay them.
+int64_t Planner::PreferredStart(const std::vector<int64_t>& starts, int64_t use,
+                                int64_t bytes) const {
+  const int64_t behind =
+      std::partition_point(starts.begin(), starts.end(),
+                           [&](int64_t p) {
+                             return now_[p] + chip_.dma_fixed_cycles < copies_end_;
+                           }) -
+      starts.begin();
+  const bool in_time =
+      behind < static_cast<int64_t>(starts.size()) &&
+      now_[starts[behind]] + chip_.dma_fixed_cycles + HbmCycles(bytes, chip_) <= now_[use];
+  return in_time ? behind : std::max<int64_t>(0, behind - 1);
+}
+
 // A stay for reads[first] and as many behind it as find room. Returns how many; 0: none.
 size_t Planner::Prefetch(int buffer, size_t first) {
   const LiveBuffer& b = ranges_.buffers[buffer];
   const int64_t use = b.reads[first];
   const double copy = chip_.dma_fixed_cycles + HbmCycles(b.bytes, chip_);
+  AdvanceClock(use);
   int64_t earliest = std::max(FirstKernel(), b.defined) + 1;
   earliest = std::max({earliest, in_hbm_from_[buffer], use - kCopyReach});
   std::vector<int64_t> starts = Starts(b, use, earliest);
@@ -311,11 +342,7 @@ size_t Planner::Prefetch(int buffer, size_t first) {
                             b.shape.rank() == 2 && b.parameter;
   if (ahead_of_all) starts.push_back(use - 1 > b.defined ? use - 1 : use);
   const int64_t count = static_cast<int64_t>(starts.size());
-  // One copy after another: those under way together share the bandwidth, and the first of them is
-  // wanted first.
-  const int64_t after = std::partition_point(starts.begin(), starts.end(),
-                                             [&](int64_t p) { return start_[p] < copies_end_; }) -
-                        starts.begin();
+  const int64_t preferred = PreferredStart(starts, use, b.bytes);
   auto room = [&](int64_t start, int64_t last) {
     return space_.Find(b.bytes, starts[start], b.reads[last]) >= 0;
   };
@@ -329,10 +356,9 @@ size_t Planner::Prefetch(int buffer, size_t first) {
     double saved = 0;
     for (int64_t n = low; n <= last; ++n) saved += FetchCycles(b.reads[n], b.bytes);
     for (int64_t n = open - 1; n < tried; ++n) {
-      // The one behind the copies planned so far first.
-      const bool is_after = n < open;
-      const int64_t s = is_after ? after : n;
-      if (s < open || s >= tried || (!is_after && s == after)) continue;
+      const bool first_try = n < open;
+      const int64_t s = first_try ? preferred : n;
+      if (s < open || s >= tried || (!first_try && s == preferred)) continue;
       const int64_t from = starts[s];
       if (CopiesUnderWay(from, use) >= chip_.dma_in_flight - 4) continue;
       const double gain = Gain(b, saved, use, from);
@@ -345,7 +371,13 @@ size_t Planner::Prefetch(int buffer, size_t first) {
       stay.prefetch = true;
       stay.first_read = use;
       Stay(stay);
-      if (!ahead_of_all) copies_end_ = std::max(copies_end_, start_[from]) + copy;
+      if (!ahead_of_all) {
+        copies_end_ = std::max(copies_end_, now_[from] + chip_.dma_fixed_cycles) +
+                      HbmCycles(b.bytes, chip_);
+        const double wait = std::max(0.0, copies_end_ - now_[use]);
+        waited_ += wait;
+        now_[use] += wait;
+      }
       context_.Remark(
           absl::StrFormat("%s: VMEM %d, %d bytes, copied in from position %d for %d-%d, "
                           "copy %.1f cycles, hidden behind %.1f, saves %.1f",
