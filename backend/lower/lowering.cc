@@ -135,6 +135,9 @@ Operand Lowering::Get(NodeId id, VLayout want, const Coords& where) {
   } else {
     bool hoist = i.stable && (n.kind == Node::Kind::kLoad || n.op == Op::kBroadcast ||
                               n.op == Op::kIota || n.op == Op::kReshape);
+    // Masks are few: half of what may be hoisted.
+    constexpr int kLeftToVectors = 8;
+    if (type(id) == Type::kPred && scopes[depth].budget <= kLeftToVectors) hoist = false;
     v = Invariant(at, hoist, [&] {
       Operand r = n.kind == Node::Kind::kLoad ? EvalLoad(id, layout, at) : EvalHlo(id, layout, at);
       Remember(key, r);

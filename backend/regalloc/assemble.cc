@@ -175,6 +175,7 @@ Assembler::Outcome Assembler::Attempt(double spill_weight) {
     schedule::ScheduleOptions options;
     options.registers = schedule::RegistersOf(chip_);
     options.spill_weight = spill_weight;
+    options.fit_loops = true;
     options.near_order = round > 0;
     options.must_fit = round > 2;
     if (round > 4) options.window = 1;

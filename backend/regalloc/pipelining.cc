@@ -172,8 +172,17 @@ bool Pipeliner::Replace(int loop, schedule::PipelinedLoop pipelined) {
   return ok;
 }
 
+// Where to look next if a schedule of `ii` takes `share` of the registers: closely below the
+// widest interval that is as good as the bound, then by leaps.
+int NextInterval(int ii, int mii, double share) {
+  int good = mii * 115 / 100;
+  double wider = share < 2 ? 1.125 : 1 + 0.5 * (std::min(4.0, share) - 1);
+  if (ii < good) return std::min(good, std::max(ii + 1, static_cast<int>(1.05 * ii)));
+  return std::max(ii + 1, static_cast<int>(wider * ii));
+}
+
 bool Pipeliner::Try(schedule::LoopGraph graph, LoopReport* report) {
-  constexpr int kLargestBody = 6000, kTries = 8;
+  constexpr int kLargestBody = 6000, kTries = 12;
   const llo::Loop l = f_.loops[report->loop];
   int block = l.first;
   int64_t trips = l.trips, length = s_.blocks[block].length;
@@ -182,14 +191,15 @@ bool Pipeliner::Try(schedule::LoopGraph graph, LoopReport* report) {
   for (int attempt = 0; attempt < kTries && from < length; ++attempt) {
     int next = static_cast<int>(length);
     std::vector<schedule::ModuloTimes> found;
-    for (auto urgency : {schedule::Urgency::kProgramOrder, schedule::Urgency::kLongestPath}) {
+    for (auto urgency : {schedule::Urgency::kProgramOrder, schedule::Urgency::kLongestPath,
+                         schedule::Urgency::kAsListed}) {
       schedule::ModuloTimes times;
       int to = found.empty() ? static_cast<int>(length) - 1 : found[0].ii - 1;
-      if (!schedule::ModuloSchedule(graph, chip_, urgency, from, to, &times)) continue;
+      if (!schedule::ModuloSchedule(graph, chip_, urgency, s_.blocks[block].time, from, to, &times))
+        continue;
       // The next, if this one does not do: a wider interval holds fewer trips at once.
       double share = RegisterShare(graph, times, block);
-      double wider = share < 2 ? 1.125 : 1 + 0.5 * (std::min(4.0, share) - 1);
-      next = std::min(next, std::max(times.ii + 1, static_cast<int>(wider * times.ii)));
+      next = std::min(next, NextInterval(times.ii, report->mii, share));
       if (times.ii * (trips - 1) + times.last >= length * trips) continue;
       if (share <= 1) found.insert(found.begin(), std::move(times));
     }

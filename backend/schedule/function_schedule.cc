@@ -187,6 +187,14 @@ int CountSpills(const Graph& graph, const BlockSchedule& s, isa::RegClass cls, i
   return spills;
 }
 
+// A loop of one block, whose trips are known: they may overlap, and so its length matters little.
+bool IsPipelinable(const llo::Function& function, int block) {
+  for (const llo::Loop& l : function.loops) {
+    if (l.first == block && l.last == block && l.trips > 1) return true;
+  }
+  return false;
+}
+
 bool ScheduleFunction(const llo::Function& function, const Chip& chip,
                       const ScheduleOptions& options, Candidates* candidates, FunctionSchedule* out,
                       int* bad_block) {
@@ -210,7 +218,9 @@ bool ScheduleFunction(const llo::Function& function, const Chip& chip,
     std::vector<Candidate> made;
     std::vector<Candidate>* of_block =
         candidates == nullptr ? &made : &(*candidates)[KeyOf(b, context.arrivals)];
-    int best = BestSchedule(out->graphs[b], bound, chip, options, of_block);
+    ScheduleOptions of_this = options;
+    if (options.fit_loops && IsPipelinable(function, b)) of_this.must_fit = true;
+    int best = BestSchedule(out->graphs[b], bound, chip, of_this, of_block);
     if (best < 0) {
       *bad_block = b;
       return false;

@@ -20,6 +20,7 @@ struct ScheduleOptions {
   int window = kNoLimit;              // widest to try; 1: program order only
   double spill_weight = 0.5;          // cycles a spilled value is taken to cost
   bool near_order = false;            // program order fits the registers: stay near it
+  bool fit_loops = false;     // the same, of loops that may be pipelined
   bool must_fit = false;  // a schedule that needs spills loses against any that does not
 };
 
@@ -44,6 +45,9 @@ using Candidates = absl::btree_map<CandidateKey, std::vector<Candidate>>;
 bool ScheduleFunction(const llo::Function& function, const Chip& chip,
                       const ScheduleOptions& options, Candidates* candidates, FunctionSchedule* out,
                       int* bad_block);
+
+// A loop of one block, whose trips are known: they may overlap, and so its length matters little.
+bool IsPipelinable(const llo::Function& function, int block);
 
 // Cycles of the longest chain of latencies through a block, branch and delay slots included.
 int CriticalPath(const Graph& graph, const Chip& chip);

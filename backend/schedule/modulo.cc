@@ -21,6 +21,7 @@ struct Group {
   int unit = -1;
   int time = -1;
   int height = 0;
+  int no_sooner = 0;  // for the sake of registers
 };
 struct GroupEdge {
   int other = 0, latency = 0, distance = 0;  // latency between group times
@@ -29,6 +30,7 @@ struct GroupEdge {
 class Scheduler {
  public:
   Scheduler(const LoopGraph& graph, const Chip& chip) : g_(graph), chip_(chip) { MakeGroups(); }
+  void NoSoonerThan(const std::vector<int32_t>& listed);
   bool Feasible(int ii) {
     ii_ = ii;
     return FindHeights();
@@ -273,8 +275,18 @@ void Scheduler::Reserve(const Group& group, bool add) {
   }
 }
 
+// Results stay in their queue until the listed schedule takes them: their push is to be as much
+// later.
+void Scheduler::NoSoonerThan(const std::vector<int32_t>& listed) {
+  for (Group& group : groups_) {
+    for (auto [node, offset] : group.nodes) {
+      group.no_sooner = std::max(group.no_sooner, listed[node] - offset);
+    }
+  }
+}
+
 int64_t Scheduler::EarliestOf(int g) const {
-  int64_t low = 0;
+  int64_t low = groups_[g].no_sooner;
   for (const GroupEdge& e : in_[g]) {
     const Group& other = groups_[e.other];
     if (other.time < 0 || e.other == g) continue;
@@ -332,8 +344,10 @@ void Scheduler::Evict(int g) {
 
 // Those of the row that use what the node needs go, the least urgent first.
 void Scheduler::MakeRoom(int self, int node, int row) {
-  isa::Slot slot = isa::Info(inst(node).op).slot;
   while (!slots_[row].Fits(inst(node), chip_)) {
+    isa::Slot slot = isa::Info(inst(node).op).slot;
+    // Its own kind, unless it is positions shared with loads that are short.
+    if (slot == isa::Slot::kStore && stores_[row] < chip_.store) slot = isa::Slot::kLoad;
     int victim = -1;
     bool victim_same = false;
     for (int g : at_[row]) {
@@ -565,9 +579,12 @@ bool Scheduler::Try(int ii, Urgency urgency, ModuloTimes* out) {
   at_.assign(ii, {});
   forced_.assign(groups_.size(), -1);
   left_.clear();
-  if (urgency == Urgency::kProgramOrder) {
-    for (size_t g = 0; g < groups_.size(); ++g)
-      groups_[g].height = static_cast<int>(groups_.size() - g);
+  int count = groups_.size();
+  for (int g = 0; g < count && urgency == Urgency::kProgramOrder; ++g) {
+    groups_[g].height = count - g;
+  }
+  for (int g = 0; g < count && urgency == Urgency::kAsListed; ++g) {
+    groups_[g].height = -groups_[g].no_sooner;
   }
   for (int g = 0; g < static_cast<int>(groups_.size()); ++g) left_.insert({-groups_[g].height, g});
   int forced = 0, most_forced = std::min<int>(4 * groups_.size(), 1500);
@@ -641,9 +658,10 @@ LoopBound RecurrenceBound(const LoopGraph& graph, int floor, const Chip& chip) {
   return bound;
 }
 
-bool ModuloSchedule(const LoopGraph& graph, const Chip& chip, Urgency urgency, int from, int to,
-                    ModuloTimes* out) {
+bool ModuloSchedule(const LoopGraph& graph, const Chip& chip, Urgency urgency,
+                    const std::vector<int32_t>& listed, int from, int to, ModuloTimes* out) {
   Scheduler scheduler(graph, chip);
+  if (urgency == Urgency::kAsListed) scheduler.NoSoonerThan(listed);
   for (int ii = std::max(1, from); ii <= to; ii += 1 + ii / 32) {
     // Heights are not needed for program order, and chains are kept by placing along them.
     if (urgency == Urgency::kLongestPath && !scheduler.Feasible(ii)) continue;

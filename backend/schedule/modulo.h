@@ -30,12 +30,15 @@ struct ModuloTimes {
 };
 
 // What is placed first. Program order keeps what belongs together together, and so needs fewer
-// registers; the longest path fits narrow chains better.
-enum class Urgency : uint8_t { kProgramOrder, kLongestPath };
+// registers; the longest path fits narrow chains better. As listed: in the order of a schedule of
+// one trip, and no sooner than there. A trip that holds few registers at once still does so; its
+// ends, where few units work, overlap the ends of its neighbours.
+enum class Urgency : uint8_t { kProgramOrder, kLongestPath, kAsListed };
 
-// The smallest interval in [from, to] that works; false if none does.
-bool ModuloSchedule(const LoopGraph& graph, const Chip& chip, Urgency urgency, int from, int to,
-                    ModuloTimes* out);
+// The smallest interval in [from, to] that works; false if none does. `listed`: issue times of one
+// trip by node, for kAsListed.
+bool ModuloSchedule(const LoopGraph& graph, const Chip& chip, Urgency urgency,
+                    const std::vector<int32_t>& listed, int from, int to, ModuloTimes* out);
 
 // Registers of a class that values of the loop hold at once in the steady state.
 int ModuloPressure(const LoopGraph& graph, const ModuloTimes& times, isa::RegClass cls);
