@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "backend/llo/liveness.h"
 #include "backend/llo/operands.h"
 #include "backend/schedule/loop_bounds.h"
@@ -30,6 +31,10 @@ class Pipeliner {
  private:
   const char* Obstacle(const llo::Loop& l) const;
   void ReportBlocks(const llo::Loop& l, LoopReport* report) const;
+  int Search(const schedule::LoopGraph& graph, const LoopReport& report, int from,
+             std::vector<schedule::ModuloTimes>* found);
+  bool Use(schedule::LoopGraph* graph, std::vector<schedule::ModuloTimes> found,
+           LoopReport* report);
   bool Try(schedule::LoopGraph graph, LoopReport* report);
   double RegisterShare(const schedule::LoopGraph& graph, const schedule::ModuloTimes& times,
                        int block) const;
@@ -102,7 +107,7 @@ double Pipeliner::RegisterShare(const schedule::LoopGraph& graph,
     for (const schedule::LoopRegister& r : graph.registers) {
       through -= r.reg.cls == cls && in.Has(r.reg.id);
     }
-    int held = schedule::ModuloPressure(graph, times, cls);
+    int held = schedule::ModuloPressure(graph, times, cls, chip_);
     if (held == 0) continue;
     share = std::max(share, held / std::max(0.5, double(registers[ClassIndex(cls)] - through)));
   }
@@ -174,53 +179,87 @@ bool Pipeliner::Replace(int loop, schedule::PipelinedLoop pipelined) {
 
 // Where to look next if a schedule of `ii` takes `share` of the registers: closely below the
 // widest interval that is as good as the bound, then by leaps.
+int WidestGood(int mii) { return mii * 115 / 100; }
 int NextInterval(int ii, int mii, double share) {
-  int good = mii * 115 / 100;
+  int good = WidestGood(mii);
   double wider = share < 2 ? 1.125 : 1 + 0.5 * (std::min(4.0, share) - 1);
   if (ii < good) return std::min(good, std::max(ii + 1, static_cast<int>(1.05 * ii)));
   return std::max(ii + 1, static_cast<int>(wider * ii));
 }
 
-bool Pipeliner::Try(schedule::LoopGraph graph, LoopReport* report) {
-  constexpr int kLargestBody = 6000, kTries = 12;
-  const llo::Loop l = f_.loops[report->loop];
-  int block = l.first;
-  int64_t trips = l.trips, length = s_.blocks[block].length;
-  if (trips < 2 || graph.size > kLargestBody) return false;
-  int from = report->mii;
-  for (int attempt = 0; attempt < kTries && from < length; ++attempt) {
-    int next = static_cast<int>(length);
-    std::vector<schedule::ModuloTimes> found;
-    for (auto urgency : {schedule::Urgency::kProgramOrder, schedule::Urgency::kLongestPath,
-                         schedule::Urgency::kAsListed}) {
-      schedule::ModuloTimes times;
-      int to = found.empty() ? static_cast<int>(length) - 1 : found[0].ii - 1;
-      if (!schedule::ModuloSchedule(graph, chip_, urgency, s_.blocks[block].time, from, to, &times))
-        continue;
-      // The next, if this one does not do: a wider interval holds fewer trips at once.
-      double share = RegisterShare(graph, times, block);
-      next = std::min(next, NextInterval(times.ii, report->mii, share));
-      if (times.ii * (trips - 1) + times.last >= length * trips) continue;
-      if (share <= 1) found.insert(found.begin(), std::move(times));
+// Adds to `found` what fits the registers of intervals from `from` on; gives where to look next.
+int Pipeliner::Search(const schedule::LoopGraph& graph, const LoopReport& report, int from,
+                      std::vector<schedule::ModuloTimes>* found) {
+  using schedule::Urgency;
+  constexpr int kLarge = 1000;  // the longest path of much code holds too many registers
+  constexpr Urgency kSmallBody[] = {Urgency::kProgramOrder, Urgency::kLongestPath,
+                                    Urgency::kAsListed};
+  constexpr Urgency kLargeBody[] = {Urgency::kAsListed, Urgency::kProgramOrder};
+  bool large = graph.size > kLarge;
+  int block = f_.loops[report.loop].first;
+  const schedule::BlockSchedule& listed = s_.blocks[block];
+  int64_t trips = report.trips;
+  int next = listed.length;
+  for (Urgency urgency :
+       large ? absl::MakeConstSpan(kLargeBody) : absl::MakeConstSpan(kSmallBody)) {
+    schedule::ModuloTimes times;
+    if (!schedule::ModuloSchedule(graph, chip_, urgency, listed.time, from, listed.length - 1,
+                                  &times)) {
+      continue;
     }
-    for (const schedule::ModuloTimes& times : found) {  // the shortest interval first
-      schedule::PipelinedLoop pipelined;
-      if (!schedule::PipelineLoop(graph, times, f_.blocks[block], trips, block + 1, chip_, &f_,
-                                  &pipelined)) {
-        continue;
-      }
-      if (pipelined.cycles >= length * trips) continue;
-      if (!Replace(report->loop, std::move(pipelined))) {
-        graph.block = &f_.blocks[block];  // blocks have moved
-        continue;
-      }
-      report->ii = times.ii;
-      report->stages = times.Stages();
-      return true;
+    // The next, if this one does not do: a wider interval holds fewer trips at once.
+    double share = RegisterShare(graph, times, block);
+    next = std::min(next, NextInterval(times.ii, report.mii, share));
+    if (share > 1 || times.Cycles(trips) >= listed.length * trips) continue;
+    bool narrowest = times.ii == from;
+    found->push_back(std::move(times));
+    if (large && narrowest) break;
+  }
+  return next;
+}
+
+// The first of those found that can be written as code.
+bool Pipeliner::Use(schedule::LoopGraph* graph, std::vector<schedule::ModuloTimes> found,
+                    LoopReport* report) {
+  int block = f_.loops[report->loop].first;
+  int64_t trips = report->trips, listed = s_.blocks[block].length * trips;
+  std::stable_sort(found.begin(), found.end(),
+                   [&](const auto& a, const auto& b) { return a.Cycles(trips) < b.Cycles(trips); });
+  for (const schedule::ModuloTimes& times : found) {
+    schedule::PipelinedLoop pipelined;
+    if (!schedule::PipelineLoop(*graph, times, f_.blocks[block], trips, block + 1, chip_, &f_,
+                                &pipelined)) {
+      continue;
     }
-    from = next;
+    if (pipelined.cycles >= listed) continue;
+    if (!Replace(report->loop, std::move(pipelined))) {
+      graph->block = &f_.blocks[block];  // blocks have moved
+      continue;
+    }
+    report->ii = times.ii;
+    report->stages = times.Stages();
+    return true;
   }
   return false;
+}
+
+bool Pipeliner::Try(schedule::LoopGraph graph, LoopReport* report) {
+  constexpr int kLargestBody = 6000, kTries = 12;
+  int length = s_.blocks[f_.loops[report->loop].first].length;
+  if (report->trips < 2 || graph.size > kLargestBody) return false;
+  std::vector<schedule::ModuloTimes> found;
+  int from = report->mii;
+  for (int attempt = 0; attempt < kTries && from < length; ++attempt) {
+    from = Search(graph, *report, from, &found);
+    if (found.empty()) continue;
+    // With few trips the first one's latencies are much of the time, and a wider interval may have
+    // shorter ones.
+    bool few = found[0].last > found[0].ii * report->trips / 2;
+    if (few && from <= WidestGood(report->mii)) continue;
+    if (Use(&graph, std::move(found), report)) return true;
+    found.clear();
+  }
+  return Use(&graph, std::move(found), report);
 }
 
 LoopReport Pipeliner::Run(int loop) {

@@ -20,7 +20,7 @@ struct ScheduleOptions {
   int window = kNoLimit;              // widest to try; 1: program order only
   double spill_weight = 0.5;          // cycles a spilled value is taken to cost
   bool near_order = false;            // program order fits the registers: stay near it
-  bool fit_loops = false;     // the same, of loops that may be pipelined
+  bool fit_loops = false;             // the same, of loops that may be pipelined
   bool must_fit = false;  // a schedule that needs spills loses against any that does not
 };
 

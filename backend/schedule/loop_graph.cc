@@ -3,6 +3,7 @@
 #include "backend/schedule/loop_graph.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "absl/container/btree_map.h"
 #include "backend/llo/operands.h"
@@ -41,6 +42,8 @@ class LoopBuilder {
   bool MemoryEdges();
   void MxuEdges();
   void TokenEdges();
+  bool FindStride(const LoopRegister& r, int64_t* stride) const;
+  void FindBases();
 
   const BlockContext& context_;
   const llo::Block& block_;
@@ -237,6 +240,77 @@ void LoopBuilder::TokenEdges() {
   }
 }
 
+// By how much the register, written once a trip, grows each trip; false: not always by the same.
+bool LoopBuilder::FindStride(const LoopRegister& r, int64_t* stride) const {
+  const Inst& i = inst(r.writes[0]);
+  auto of = [&](int k, int64_t* by) {
+    *by = 0;
+    if (i.src[k].is_imm()) return true;
+    for (const LoopRegister& other : g_.registers) {
+      if (!(other.reg == i.src[k].reg)) continue;
+      *by = other.stride;
+      return other.affine;
+    }
+    return true;  // not written in the loop
+  };
+  int64_t a = 0, b = 0;
+  switch (i.op) {
+    case Opcode::kSadd:
+      if (i.src[0].reg == r.reg && i.src[1].is_imm()) {
+        *stride = static_cast<int32_t>(i.src[1].imm);
+        return true;
+      }
+      if (!of(0, &a) || !of(1, &b)) return false;
+      *stride = a + b;
+      return true;
+    case Opcode::kSsub:
+      if (!of(0, &a) || !of(1, &b)) return false;
+      *stride = a - b;
+      return true;
+    case Opcode::kSmul:
+      if (!i.src[1].is_imm() || !of(0, &a)) return false;
+      *stride = a * static_cast<int32_t>(i.src[1].imm);
+      return true;
+    case Opcode::kSshll:
+      if (!i.src[1].is_imm() || i.src[1].imm > 30 || !of(0, &a)) return false;
+      *stride = a << i.src[1].imm;
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Which reads are of addresses that a later trip's value gives as well.
+void LoopBuilder::FindBases() {
+  constexpr int64_t kLargest = 1 << 20;
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (LoopRegister& r : g_.registers) {
+      bool once = r.writes.size() == 1 && !r.fixed && r.reg.cls == RegClass::kScalar;
+      if (r.affine || !once || g_.dead[r.writes[0]] || inst(r.writes[0]).pred.valid()) continue;
+      if (!FindStride(r, &r.stride) || std::abs(r.stride) > kLargest) continue;
+      r.affine = changed = true;
+    }
+  }
+  for (LoopRegister& r : g_.registers) {
+    if (!r.affine) continue;
+    auto only_base = [&](int n) {
+      const Inst& i = inst(n);
+      if (!isa::Info(i.op).has_memory || !(i.mem.base.reg == r.reg)) return false;
+      return std::none_of(i.src.begin(), i.src.end(),
+                          [&](const isa::Operand& o) { return o.reg == r.reg; });
+    };
+    auto move = [&](std::vector<int>* from, std::vector<int>* to) {
+      auto kept =
+          std::stable_partition(from->begin(), from->end(), [&](int n) { return !only_base(n); });
+      to->assign(kept, from->end());
+      from->erase(kept, from->end());
+    };
+    move(&r.reads, &r.bases);
+    move(&r.reads_of_last, &r.bases_of_last);
+  }
+}
+
 bool LoopBuilder::Run() {
   g_ = LoopGraph();
   g_.block = &block_;
@@ -248,6 +322,7 @@ bool LoopBuilder::Run() {
   if (!MemoryEdges()) return false;
   MxuEdges();
   TokenEdges();
+  FindBases();
   auto is_dead = [&](const LoopEdge& e) { return g_.dead[e.from] || g_.dead[e.to]; };
   g_.edges.erase(std::remove_if(g_.edges.begin(), g_.edges.end(), is_dead), g_.edges.end());
   return true;

@@ -2,6 +2,7 @@
 // `distance` trips later, issues at least `latency` cycles after `from`.
 //
 //   %v1 = vadd.f32 %v1, %v0     itself -> itself, latency(valu), distance 1
+//   %s1 = sadd.s32 %s1, 8       affine, stride 8
 //
 // Values of one trip are assumed to have registers of their own in the next (modulo variable
 // expansion), so that only true dependences cross trips; a register whose first write in a trip is
@@ -28,6 +29,11 @@ struct LoopRegister {
   std::vector<int> reads_of_last;  // of the value of the trip before
   bool live_out = false;
   bool fixed = false;
+  // A scalar that grows by `stride` each trip; memory is addressed from it as well by a later
+  // trip's value, with an offset that is so much smaller. Such reads are not among those above.
+  bool affine = false;
+  int64_t stride = 0;
+  std::vector<int> bases, bases_of_last;
 };
 
 struct LoopGraph {

@@ -614,8 +614,8 @@ bool Scheduler::Try(int ii, Urgency urgency, ModuloTimes* out) {
 }
 
 // First write and last event of a trip's value of a register; false: it is never written.
-bool Lifetime(const LoopGraph& g, const ModuloTimes& times, const LoopRegister& r, int* from,
-              int* to) {
+bool Lifetime(const LoopGraph& g, const ModuloTimes& times, const LoopRegister& r, const Chip& chip,
+              int* from, int* to) {
   *from = -1;
   *to = 0;
   for (int n : r.writes) {
@@ -625,6 +625,11 @@ bool Lifetime(const LoopGraph& g, const ModuloTimes& times, const LoopRegister& 
   }
   for (int n : r.reads) *to = std::max(*to, g.dead[n] ? 0 : times.time[n]);
   for (int n : r.reads_of_last) *to = std::max(*to, g.dead[n] ? 0 : times.time[n] + times.ii);
+  for (bool of_last : {false, true}) {
+    for (int n : of_last ? r.bases_of_last : r.bases) {
+      if (!g.dead[n]) *to = std::max(*to, *from + ChooseBase(g, times, r, n, of_last, chip).age);
+    }
+  }
   return *from >= 0;
 }
 
@@ -670,12 +675,20 @@ bool ModuloSchedule(const LoopGraph& graph, const Chip& chip, Urgency urgency,
   return false;
 }
 
-int ModuloPressure(const LoopGraph& g, const ModuloTimes& times, RegClass cls) {
+BaseChoice ChooseBase(const LoopGraph& g, const ModuloTimes& times, const LoopRegister& r, int node,
+                      bool of_last, const Chip& chip) {
+  int age = times.time[node] + (of_last ? times.ii : 0) - times.time[r.writes[0]];
+  int latency = Latency(g.block->insts[r.writes[0]], chip);
+  int trips = std::max(0, (age - latency) / times.ii);
+  return {trips, age - trips * times.ii};
+}
+
+int ModuloPressure(const LoopGraph& g, const ModuloTimes& times, RegClass cls, const Chip& chip) {
   std::vector<int> live(times.ii, 0);
   int whole = 0;
   for (const LoopRegister& r : g.registers) {
     int from, to;
-    if (r.reg.cls != cls || !Lifetime(g, times, r, &from, &to)) continue;
+    if (r.reg.cls != cls || !Lifetime(g, times, r, chip, &from, &to)) continue;
     if (r.fixed) {
       ++whole;
       continue;
@@ -685,11 +698,11 @@ int ModuloPressure(const LoopGraph& g, const ModuloTimes& times, RegClass cls) {
   return whole + *std::max_element(live.begin(), live.end());
 }
 
-int CopiesNeeded(const LoopGraph& g, const ModuloTimes& times) {
+int CopiesNeeded(const LoopGraph& g, const ModuloTimes& times, const Chip& chip) {
   int copies = 1;
   for (const LoopRegister& r : g.registers) {
     int from, to;
-    if (r.fixed || !Lifetime(g, times, r, &from, &to)) continue;
+    if (r.fixed || !Lifetime(g, times, r, chip, &from, &to)) continue;
     copies = std::max(copies, (to - from + times.ii - 1) / times.ii);
   }
   return copies;

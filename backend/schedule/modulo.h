@@ -27,7 +27,16 @@ struct ModuloTimes {
   std::vector<int8_t> unit;
   int last = 0;  // greatest time
   int Stages() const { return last / ii + 1; }
+  int64_t Cycles(int64_t trips) const { return ii * (trips - 1) + last + 1; }
 };
+
+// The newest value of an affine register that a node can take as its base: that of `trips` later
+// than its own, read `age` cycles after that one's write.
+struct BaseChoice {
+  int trips = 0, age = 0;
+};
+BaseChoice ChooseBase(const LoopGraph& graph, const ModuloTimes& times, const LoopRegister& r,
+                      int node, bool of_last, const Chip& chip);
 
 // What is placed first. Program order keeps what belongs together together, and so needs fewer
 // registers; the longest path fits narrow chains better. As listed: in the order of a schedule of
@@ -41,9 +50,10 @@ bool ModuloSchedule(const LoopGraph& graph, const Chip& chip, Urgency urgency,
                     const std::vector<int32_t>& listed, int from, int to, ModuloTimes* out);
 
 // Registers of a class that values of the loop hold at once in the steady state.
-int ModuloPressure(const LoopGraph& graph, const ModuloTimes& times, isa::RegClass cls);
+int ModuloPressure(const LoopGraph& graph, const ModuloTimes& times, isa::RegClass cls,
+                   const Chip& chip);
 
 // Copies of each register that trips in flight need (modulo variable expansion).
-int CopiesNeeded(const LoopGraph& graph, const ModuloTimes& times);
+int CopiesNeeded(const LoopGraph& graph, const ModuloTimes& times, const Chip& chip);
 
 }  // namespace tpuc::schedule

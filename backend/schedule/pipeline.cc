@@ -69,7 +69,12 @@ class Expander {
   int64_t kernel_start_ = 0, kernel_length_ = 0, epilogue_start_ = 0;
   absl::flat_hash_map<RegKey, int> index_;                     // in g_.registers
   absl::flat_hash_set<std::tuple<int, int, int>> reads_last_;  // node, class, register
-  std::vector<int64_t> first_write_, last_event_;              // by register, of trip 0
+  struct Base {
+    int index = 0, trips = 0;  // in g_.registers; how many trips newer
+    bool of_last = false;
+  };
+  absl::flat_hash_map<int, Base> bases_;           // by node
+  std::vector<int64_t> first_write_, last_event_;  // by register, of trip 0
   absl::flat_hash_map<std::pair<int, int64_t>, Reg> kernel_names_, own_names_;
 };
 
@@ -88,6 +93,14 @@ void Expander::Measure() {
     for (int n : r.reads_of_last) {
       last = std::max<int64_t>(last, g_.dead[n] ? 0 : m_.time[n] + m_.ii);
       reads_last_.insert({n, static_cast<int>(r.reg.cls), r.reg.id});
+    }
+    for (bool of_last : {false, true}) {
+      for (int n : of_last ? r.bases_of_last : r.bases) {
+        if (g_.dead[n]) continue;
+        BaseChoice choice = ChooseBase(g_, m_, r, n, of_last, chip_);
+        last = std::max<int64_t>(last, first + choice.age);
+        bases_[n] = {static_cast<int>(i), choice.trips, of_last};
+      }
     }
     first_write_.push_back(first);
     last_event_.push_back(last);
@@ -138,7 +151,15 @@ Inst Expander::Instantiate(int node, int64_t trip) {
     *r = NameOf(it->second, last ? trip - 1 : trip);
   };
   for (Operand& o : inst.src) rename(&o.reg, false);
-  if (isa::Info(inst.op).has_memory) rename(&inst.mem.base.reg, false);
+  if (auto base = bases_.find(node); base != bases_.end()) {
+    int64_t own = base->second.of_last ? trip - 1 : trip;
+    int64_t newest = std::min(own + base->second.trips, trips_ - 1);
+    const LoopRegister& r = g_.registers[base->second.index];
+    inst.mem.base.reg = NameOf(base->second.index, newest);
+    inst.mem.offset -= static_cast<int32_t>((newest - own) * r.stride);
+  } else if (isa::Info(inst.op).has_memory) {
+    rename(&inst.mem.base.reg, false);
+  }
   rename(&inst.pred, false);
   rename(&inst.dest, true);
   inst.unit = m_.unit[node];
@@ -288,7 +309,7 @@ void Expander::StartBlocks() {
 bool Expander::MakeLoop() {
   constexpr int64_t kMostInstructions = 40000;
   int shortest = chip_.delay_slots + 4;  // sadd, scmp, sbr.rel and its slots
-  int copies = std::max(CopiesNeeded(g_, m_), (shortest + m_.ii - 1) / m_.ii);
+  int copies = std::max(CopiesNeeded(g_, m_, chip_), (shortest + m_.ii - 1) / m_.ii);
   for (int c = copies; c <= copies + 2; ++c) {
     int tries = std::min(m_.ii, 16);
     for (int rows = m_.ii; rows > m_.ii - tries; --rows) {
