@@ -20,6 +20,7 @@ SCRIPTS = [
     ('oracle, bundles for v5e', ['tests/oracle/run.py', '--tpuc', '{tpuc}', '--mode', 'interpret', '--chip', 'v5e']),
     ('random programs', ['tests/random_programs.py', '--tpuc', '{tpuc}']),
     ('road', ['tests/road.py', '--tpuc', '{tpuc}']),
+    ('loops', ['tests/loops.py', '--tpuc', '{tpuc}']),
     ('readme', ['tests/readme.py', '--tpuc', '{tpuc}']),
     ('chips', ['tests/chips.py', '--tpuc', '{tpuc}']),
     ('sweep', ['tests/sweep.py', '--tpuc', '{tpuc}']),

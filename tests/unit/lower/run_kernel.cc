@@ -302,6 +302,14 @@ struct Reference {
           break;
         case Node::Kind::kLoopIndex:
           break;
+        case Node::Kind::kWhile:
+        case Node::Kind::kCopyStart:
+        case Node::Kind::kCopyWait:
+        case Node::Kind::kSignal:
+        case Node::Kind::kWait:
+        case Node::Kind::kPipeline:
+          ADD_FAILURE() << "no lowering to compare with yet";
+          break;
         case Node::Kind::kHlo: {
           if (n.op == Op::kConstant) {
             values[id] = *n.literal;

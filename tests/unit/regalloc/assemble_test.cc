@@ -208,6 +208,42 @@ TEST(Assemble, LongLoopsArePipelined) {
   EXPECT_LE(k.info.schedule_cycles, 100 * 2 + 25);
 }
 
+// 137 cycles pass between a row's load and its store. With an address of its own for each of the
+// trips in flight, 34 of them at an interval of 4, the 32 scalar registers would not do.
+TEST(Assemble, LateStoresAreAddressedFromANewerTrip) {
+  isa::Function k = Assembled(LloFromText(R"(
+  blocks first=1 last=1 trips=200 grid=0
+  block 0 "entry" trips=1 grid=0
+    %s2 = smov 0
+  block 1 "body" trips=200 grid=0
+    %s3 = sshll.u32 %s2, 4
+    %s4 = sadd.s32 %s3, %s0
+    %s5 = sadd.s32 %s3, %s1
+    %v0 = vld [vmem:%s4] buf:0
+    %t0 = vadd.xlane.f32 %v0
+    %v1 = vpop.xlane %t0
+    vst [vmem:%s5+8], %v1 buf:1
+    %v2 = vld [vmem:%s4+8] buf:0
+    %t1 = vadd.xlane.f32 %v2
+    %v3 = vpop.xlane %t1
+    vst [vmem:%s5+16], %v3 buf:1
+    %s2 = sadd.s32 %s2, 1
+    %p0 = scmp.lt.s32 %s2, 200
+    (%p0) sbr.rel ->1
+)",
+                                          2));
+  ASSERT_EQ(k.info.loops.size(), 1u);
+  EXPECT_EQ(k.info.loops[0].ii, k.info.loops[0].mii);
+  EXPECT_LE(k.info.loops[0].ii, 4);
+  bool behind = false;  // the newer trip's address lies ahead
+  for (const isa::Bundle& bundle : k.bundles) {
+    for (const isa::Inst& inst : bundle.insts) {
+      behind |= inst.op == isa::Opcode::kVst && inst.mem.offset < 0;
+    }
+  }
+  EXPECT_TRUE(behind);
+}
+
 // Three trips, one a cycle: written out, without branches. The last starts at 2, and takes
 // vld 0, vadd 1, vst 3.
 TEST(Assemble, FewTripsAreWrittenOut) {
