@@ -11,6 +11,7 @@
 #include "backend/lower/lower.h"
 #include "backend/regalloc/assemble.h"
 #include "grammar/bundle/printer.h"
+#include "gtest/gtest.h"
 #include "src/eval/evaluator.h"
 #include "src/eval/inputs.h"
 #include "src/ir/tiling.h"
