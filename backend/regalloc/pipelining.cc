@@ -199,14 +199,12 @@ int Pipeliner::Search(const schedule::LoopGraph& graph, const LoopReport& report
   int block = f_.loops[report.loop].first;
   const schedule::BlockSchedule& listed = s_.blocks[block];
   int64_t trips = report.trips;
-  int next = listed.length;
+  int next = listed.length, widest = WidestGood(report.mii);
   for (Urgency urgency :
        large ? absl::MakeConstSpan(kLargeBody) : absl::MakeConstSpan(kSmallBody)) {
     schedule::ModuloTimes times;
-    if (!schedule::ModuloSchedule(graph, chip_, urgency, listed.time, from, listed.length - 1,
-                                  &times)) {
-      continue;
-    }
+    int to = found->empty() ? listed.length - 1 : std::max(found->front().ii, widest);
+    if (!schedule::ModuloSchedule(graph, chip_, urgency, listed.time, from, to, &times)) continue;
     // The next, if this one does not do: a wider interval holds fewer trips at once.
     double share = RegisterShare(graph, times, block);
     next = std::min(next, NextInterval(times.ii, report.mii, share));

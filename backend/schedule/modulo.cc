@@ -75,7 +75,8 @@ class Scheduler {
   std::set<std::pair<int, int>> left_;       // to be placed: highest first
   int total_loads_ = 0, total_stores_ = 0, total_valus_ = 0;
   int fair_loads_ = 0, fair_stores_ = 0, fair_valus_ = 0;
-  std::vector<std::vector<char>> commands_, transposes_;  // by XLU and row
+  std::vector<std::vector<char>> commands_;   // by XLU and row
+  std::vector<std::vector<int>> transposes_;  // by XLU: rows where one starts
 };
 
 void Scheduler::AddPops(Group* group, int push, int first, int apart) {
@@ -206,11 +207,19 @@ int Scheduler::FreeXlu(const Group& group, int time) const {
   for (int u = 0; u < chip_.xlus; ++u) {
     if (group.unit >= 0 && group.unit != u) continue;
     bool free = true;
-    for (auto [node, offset] : group.nodes) {
-      if (llo::IsPop(inst(node).op)) continue;
-      for (int k = 0; k < step && free; ++k) free = !commands_[u][Row(time + offset + k)];
+    for (size_t k = 0; group.xpose && k < transposes_[u].size() && free; ++k) {
+      int apart = Row(time - transposes_[u][k]);
+      free = apart >= whole && ii_ - apart >= whole;
     }
-    for (int k = 0; group.xpose && k < whole && free; ++k) free = !transposes_[u][Row(time + k)];
+    for (size_t k = 0; k < group.nodes.size() && free; ++k) {
+      auto [node, offset] = group.nodes[k];
+      if (llo::IsPop(inst(node).op)) continue;
+      int row = Row(time + offset);
+      for (int j = 0; j < step && free; ++j) {
+        free = !commands_[u][row];
+        row = row + 1 < ii_ ? row + 1 : 0;
+      }
+    }
     if (free) return u;
   }
   return -1;
@@ -270,8 +279,12 @@ void Scheduler::Reserve(const Group& group, bool add) {
       commands_[group.unit][Row(group.time + offset + k)] = add;
     }
   }
-  for (int k = 0; group.xpose && k < chip_.interval(IntervalKey::kXposeGroup); ++k) {
-    transposes_[group.unit][Row(group.time + k)] = add;
+  if (!group.xpose) return;
+  std::vector<int>& starts = transposes_[group.unit];
+  if (add) {
+    starts.push_back(Row(group.time));
+  } else {
+    starts.erase(std::find(starts.begin(), starts.end(), Row(group.time)));
   }
 }
 
@@ -575,7 +588,7 @@ bool Scheduler::Try(int ii, Urgency urgency, ModuloTimes* out) {
   fair_loads_ = (total_loads_ + ii - 1) / ii;
   fair_stores_ = (total_stores_ + ii - 1) / ii;
   commands_.assign(chip_.xlus, std::vector<char>(ii, 0));
-  transposes_ = commands_;
+  transposes_.assign(chip_.xlus, {});
   at_.assign(ii, {});
   forced_.assign(groups_.size(), -1);
   left_.clear();

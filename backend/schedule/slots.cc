@@ -62,11 +62,13 @@ bool SlotUse::Fits(const Inst& inst, const Chip& chip) const {
       break;
   }
   if (chip.immediates <= 0) return true;
-  absl::InlinedVector<int32_t, 16> all(immediates_.begin(), immediates_.end());
-  ForEachImmediate(inst, [&](int32_t imm) { all.push_back(imm); });
-  if (static_cast<int>(all.size()) <= chip.immediates) return true;
-  std::sort(all.begin(), all.end());
-  return std::unique(all.begin(), all.end()) - all.begin() <= chip.immediates;
+  absl::InlinedVector<int32_t, 4> more;
+  ForEachImmediate(inst, [&](int32_t imm) {
+    bool known = std::find(more.begin(), more.end(), imm) != more.end();
+    for (const Literal& l : literals_) known |= l.value == imm;
+    if (!known) more.push_back(imm);
+  });
+  return more.empty() || static_cast<int>(literals_.size() + more.size()) <= chip.immediates;
 }
 
 void SlotUse::Count(const Inst& inst, int by) {
@@ -109,15 +111,25 @@ void SlotUse::Count(const Inst& inst, int by) {
 
 void SlotUse::Add(const Inst& inst) {
   Count(inst, 1);
-  ForEachImmediate(inst, [&](int32_t imm) { immediates_.push_back(imm); });
+  ForEachImmediate(inst, [&](int32_t imm) {
+    for (Literal& l : literals_) {
+      if (l.value == imm) {
+        ++l.uses;
+        return;
+      }
+    }
+    literals_.push_back({imm, 1});
+  });
 }
 
 void SlotUse::Remove(const Inst& inst) {
   Count(inst, -1);
   ForEachImmediate(inst, [&](int32_t imm) {
-    auto it = std::find(immediates_.begin(), immediates_.end(), imm);
-    *it = immediates_.back();
-    immediates_.pop_back();
+    auto it = std::find_if(literals_.begin(), literals_.end(),
+                           [&](const Literal& l) { return l.value == imm; });
+    if (--it->uses > 0) return;
+    *it = literals_.back();
+    literals_.pop_back();
   });
 }
 

@@ -24,7 +24,10 @@ class SlotUse {
   void Count(const isa::Inst& inst, int by);
   int8_t salu_ = 0, valu_ = 0, eup_ = 0, vex_ = 0, pop_ = 0, load_ = 0, store_ = 0, misc_ = 0;
   int8_t smem_ = 0, branch_ = 0, dma_ = 0;
-  absl::InlinedVector<int32_t, 6> immediates_;  // with repetitions
+  struct Literal {
+    int32_t value = 0, uses = 0;
+  };
+  absl::InlinedVector<Literal, 6> literals_;  // distinct
 };
 
 }  // namespace tpuc::schedule
