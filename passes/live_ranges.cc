@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "passes/tiling_rule.h"
+#include "src/ir/kernel_call.h"
 #include "src/ir/op_table.h"
 
 namespace tpuc {
@@ -32,7 +33,7 @@ bool IsKernel(const Instruction& i) {
     case OpClass::kReduce:
       return true;
     default:
-      return i.op == Op::kFusion || i.op == Op::kIota;
+      return i.op == Op::kFusion || i.op == Op::kIota || IsKernelCall(i);
   }
 }
 

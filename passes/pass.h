@@ -6,6 +6,7 @@
 // `--print-after=PASS` shows.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -25,6 +26,10 @@ struct PassContext {
   // Filled by memory-space-assignment (VMEM) and buffer-assignment (all).
   BufferAssignment* buffers = nullptr;
   bool replicate_statistics = false;  // --replicate-statistics
+  // Whether a call of a kernel file (kernel_call.h) can have its operand, or leaf of its result, in
+  // VMEM as a whole. Unset: none can.
+  std::function<bool(const Instruction& call, int64_t operand)> operand_in_vmem;
+  std::function<bool(const Instruction& call, int64_t leaf)> result_in_vmem;
   // Constants of more elements than this are not folded.
   int64_t max_folded_elements = 64 * 1024;
 

@@ -127,6 +127,8 @@ bool RunPipeline(Module* module, const Chip& chip, const PipelineOptions& option
   context.diags = diags;
   context.buffers = buffers;
   context.replicate_statistics = options.replicate_statistics;
+  context.operand_in_vmem = options.operand_in_vmem;
+  context.result_in_vmem = options.result_in_vmem;
   if (options.want_remarks) context.remarks = &remarks;
   context.steps = options.steps;
 

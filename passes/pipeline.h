@@ -34,6 +34,9 @@ struct PipelineOptions {
   std::string stop_after;  // empty: run to the end
   bool want_remarks = false;
   bool replicate_statistics = false;
+  // PassContext's of these names.
+  std::function<bool(const Instruction& call, int64_t operand)> operand_in_vmem;
+  std::function<bool(const Instruction& call, int64_t leaf)> result_in_vmem;
   int64_t* steps = nullptr;  // gets the count of PassContext::steps
   // Called after each pass that changed something, and once before the first ("" as pass); false
   // stops the pipeline. Whoever sets it has reported the reason.

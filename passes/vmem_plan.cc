@@ -21,6 +21,7 @@
 #include "passes/address_space.h"
 #include "passes/kernel_time.h"
 #include "passes/op_cost.h"
+#include "src/ir/kernel_call.h"
 
 namespace tpuc {
 
@@ -97,6 +98,7 @@ class Planner {
  private:
   const Instruction& At(int64_t position) const { return *entry_.instructions[position]; }
   bool MayLiveInVmem(const LiveBuffer& b) const;
+  bool CallTakes(const Instruction& reader, const LiveBuffer& b) const;
   int64_t FindFirstKernel() const;
   int64_t FirstKernel() const { return first_kernel_; }
   // Cycles that the kernel at `position` waits for its operand, if it has to fetch it from HBM: the
@@ -150,8 +152,25 @@ bool Planner::MayLiveInVmem(const LiveBuffer& b) const {
   if (b.shape.layout && b.shape.layout->memory_space != 0) return false;
   if (!b.parameter && !b.constant && !IsKernel(*b.instruction)) return false;
   if (b.parameter && b.instruction->shape.IsTuple()) return false;
+  if (IsKernelCall(*b.instruction) &&
+      !(context_.result_in_vmem && context_.result_in_vmem(*b.instruction, b.leaf))) {
+    return false;
+  }
   for (int64_t read : b.reads) {
-    if (!IsKernel(At(read))) return false;
+    if (!IsKernel(At(read)) || !CallTakes(At(read), b)) return false;
+  }
+  return true;
+}
+
+// A call of a kernel file can have the buffer in VMEM wherever it reads it.
+bool Planner::CallTakes(const Instruction& reader, const LiveBuffer& b) const {
+  if (!IsKernelCall(reader)) return true;
+  for (size_t n = 0; n < reader.operands.size(); ++n) {
+    const int buffer = ranges_.Find(reader.operands[n]);
+    if (buffer < 0 || &ranges_.buffers[buffer] != &b) continue;
+    if (!context_.operand_in_vmem || !context_.operand_in_vmem(reader, static_cast<int64_t>(n))) {
+      return false;
+    }
   }
   return true;
 }

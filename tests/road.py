@@ -11,7 +11,7 @@ weights lie in HBM runs as long as its copies or its work, whichever is longer, 
 import argparse, json, os, re, subprocess, sys, tempfile, zipfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-EXAMPLES = ['01_add.hlo', '02_matmul.hlo', '03_softmax.hlo', 'mini_attention.hlo', 'kernels/matmul.tk']
+EXAMPLES = ['01_add.hlo', '02_matmul.hlo', '03_softmax.hlo', 'mini_attention.hlo', 'kernel_call.hlo', 'kernels/matmul.tk']
 PUBLISHED = [438, 25, 342, 360, 358]      # scheduled cycles of the five kernels, tpu-v6e-compiler.md (c)
 SUM_LIMIT, EACH_LIMIT = 1250, 1.05       # the sum: schedule-targets.md attains 1,208
 REPLICATED_LIMIT = 950                    # with --replicate-statistics; attainable 906

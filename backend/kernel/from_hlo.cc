@@ -15,6 +15,7 @@
 #include "backend/kernel/row_block.h"
 #include "backend/kernel/window_choice.h"
 #include "backend/kernel/windows.h"
+#include "src/ir/kernel_call.h"
 
 namespace tpuc {
 namespace {
@@ -37,6 +38,32 @@ void FlattenShape(const Shape& shape, std::vector<const Shape*>* leaves) {
     return;
   }
   for (const Shape& e : shape.elements) FlattenShape(e, leaves);
+}
+
+const Program* FileOf(const KernelFiles* files, const Instruction& call) {
+  if (files == nullptr || !IsKernelCall(call)) return nullptr;
+  const auto it = files->find(std::string(call.StringAttr(AttrId::kBackendConfig)));
+  return it == files->end() ? nullptr : it->second.get();
+}
+
+// The ref that stands for a port can be a view of the whole array in VMEM.
+bool MayBeView(const Program& file, const kernel::Port& port) {
+  const kernel::Kernel& k = file.kernels[file.steps[0].kernel];
+  size_t next = 0;
+  for (const kernel::Ref& ref : k.refs) {
+    if (ref.role == kernel::Ref::Role::kScratch) continue;
+    if (next >= file.steps[0].operands.size()) return false;
+    if (file.steps[0].operands[next++] != port.buffer) continue;
+    if (ref.role == kernel::Ref::Role::kPrefetch || ref.space != kernel::Ref::Space::kWindow ||
+        ref.element_index) {
+      return false;
+    }
+    for (size_t d = 0; d < ref.block.size(); ++d) {
+      if (ref.block[d] < 1 || ref.shape.dims[d] % ref.block[d] != 0) return false;
+    }
+    return true;
+  }
+  return false;
 }
 
 class ProgramBuilder {
@@ -65,6 +92,7 @@ class ProgramBuilder {
   void VisitCopyDone(const Instruction& i);
   void VisitTuples(const Instruction& i);
   void VisitKernel(const Instruction& i);
+  void VisitKernelCall(const Instruction& i);
   void CutIntoBlocks(kernel::Kernel* k);
   void Visit(const Instruction& i);
   void MakeOutputs();
@@ -314,7 +342,52 @@ void ProgramBuilder::VisitKernel(const Instruction& i) {
   values_[&i] = std::move(results);
 }
 
+// The file's kernel with the layouts and memory spaces that its operands have here.
+void ProgramBuilder::VisitKernelCall(const Instruction& i) {
+  const Program* file = FileOf(windows_.files, i);
+  if (file == nullptr) return Fail(i, absl::StrCat("the kernel file of ", i.name, " was not read"));
+  kernel::Kernel k = file->kernels[file->steps[0].kernel];
+  k.name = i.name;
+  k.loc = {};  // places in another file than the module's
+  for (kernel::Node& n : k.nodes) n.loc = {};
+  Step step;
+  step.kernel = static_cast<int>(program_->kernels.size());
+  step.name = i.name;
+  step.op_name = std::string(i.op_name());
+  std::vector<const Shape*> leaves;
+  FlattenShape(i.shape, &leaves);
+  std::vector<int> results(leaves.size(), kNoBuffer);
+  size_t next = 0;
+  for (kernel::Ref& ref : k.refs) {
+    ref.loc = {};
+    if (ref.role == kernel::Ref::Role::kScratch || next >= file->steps[0].operands.size()) continue;
+    const Buffer& port = file->buffers[file->steps[0].operands[next++]];
+    int buffer = kNoBuffer;
+    if (port.input >= 0) {
+      const std::vector<int>& v = values_[i.operands[port.input]];
+      buffer = v.empty() ? kNoBuffer : v[0];
+    } else if (port.output >= 0) {
+      std::string name =
+          leaves.size() == 1 ? i.name : absl::StrCat(i.name, "_", port.output);
+      buffer = results[port.output] =
+          NewBuffer(i, port.output, *leaves[port.output], std::move(name));
+    } else {
+      buffer = NewBuffer(i, -1, port.shape, absl::StrCat(i.name, ".", port.name));
+      program_->buffers[buffer].init = port.init;
+    }
+    if (buffer < 0) return Fail(i, absl::StrCat("operand ", ref.name, " without a buffer"));
+    Use(buffer);
+    ref.shape.layout = program_->buffers[buffer].shape.layout;
+    step.operands.push_back(buffer);
+  }
+  k.op_names = {step.op_name};
+  program_->kernels.push_back(std::move(k));
+  program_->steps.push_back(std::move(step));
+  values_[&i] = std::move(results);
+}
+
 void ProgramBuilder::Visit(const Instruction& i) {
+  if (IsKernelCall(i)) return VisitKernelCall(i);
   switch (i.op) {
     case Op::kConstant:
       return VisitConstant(i);
@@ -415,6 +488,18 @@ std::unique_ptr<Program> ProgramBuilder::Build() {
 }
 
 }  // namespace
+
+bool OperandInVmem(const KernelFiles& files, const Instruction& call, int64_t operand) {
+  const Program* file = FileOf(&files, call);
+  return file != nullptr && operand < static_cast<int64_t>(file->inputs.size()) &&
+         MayBeView(*file, file->inputs[operand]);
+}
+
+bool ResultInVmem(const KernelFiles& files, const Instruction& call, int64_t leaf) {
+  const Program* file = FileOf(&files, call);
+  return file != nullptr && leaf < static_cast<int64_t>(file->outputs.size()) &&
+         MayBeView(*file, file->outputs[leaf]);
+}
 
 std::unique_ptr<Program> KernelsFromHlo(const Module& module, const BufferAssignment& assignment,
                                         const Chip& chip, DiagSink* diags,

@@ -21,7 +21,17 @@
 
 namespace tpuc {
 
+// Kernel files that the module calls (kernel_call.h), by the calls' backend_config. Each holds one
+// call of one kernel.
+using KernelFiles = std::map<std::string, std::shared_ptr<const kernel::Program>>;
+
+// Whether a call's operand, or leaf of its result, can lie in VMEM as a whole: its ref is a window
+// (explicit copies and prefetched scalars come from HBM) whose blocks divide the array.
+bool OperandInVmem(const KernelFiles& files, const Instruction& call, int64_t operand);
+bool ResultInVmem(const KernelFiles& files, const Instruction& call, int64_t leaf);
+
 struct WindowOptions {
+  const KernelFiles* files = nullptr;
   std::string* tables = nullptr;  // gets the tables of window_choice.h
   // Bytes of VMEM that the windows and estimated temporaries of a kernel may take; the chip's
   // limit where a name is missing.

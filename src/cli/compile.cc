@@ -21,6 +21,7 @@
 #include "grammar/kernel/printer.h"
 #include "passes/pipeline.h"
 #include "src/cli/dump.h"
+#include "src/cli/kernel_calls.h"
 #include "src/cli/verify_each.h"
 #include "src/diag/check.h"
 #include "src/ir/verifier.h"
@@ -84,6 +85,7 @@ class Road {
   bool stopped_ = false;
   BufferAssignment assignment_;
   KernelRegion region_;
+  KernelFiles files_;  // that the module calls
   std::unique_ptr<Dumps> dumps_;
 };
 
@@ -125,6 +127,9 @@ bool Road::Hlo() {
   SetCurrentStage("parse HLO");
   done_.input = ParseHlo(source_, diags_);
   if (!done_.input || !VerifyHlo(*done_.input, diags_)) return false;
+  auto files = LoadKernelCalls(*done_.input, options_.chip, diags_);
+  if (!files) return false;
+  files_ = std::move(*files);
   dumps_ = std::make_unique<Dumps>(options_.dump_to, done_.input->name, options_.dump_pass_re);
   done_.module = Clone(*done_.input);
   if (dumps_->enabled()) dumps_->AddPass(0, "parse", PrintHlo(*done_.module));
@@ -133,10 +138,16 @@ bool Road::Hlo() {
   bool is_pass = IsPass(options_.stop_after);
   if (is_pass) pipeline.stop_after = options_.stop_after;
   pipeline.replicate_statistics = options_.replicate_statistics;
+  pipeline.operand_in_vmem = [this](const Instruction& call, int64_t operand) {
+    return OperandInVmem(files_, call, operand);
+  };
+  pipeline.result_in_vmem = [this](const Instruction& call, int64_t leaf) {
+    return ResultInVmem(files_, call, leaf);
+  };
   pipeline.want_remarks = options_.print_changed || !options_.print_after.empty();
   std::unique_ptr<VerifyEach> verify;
   if (options_.verify_each) {
-    verify = std::make_unique<VerifyEach>(*done_.input, options_.seed, diags_);
+    verify = std::make_unique<VerifyEach>(*done_.input, options_.seed, diags_, EvalWith(files_));
     pipeline.verify_each = [&](absl::string_view pass, const Module& module) {
       return verify->Check(pass, module);
     };
@@ -171,6 +182,7 @@ bool Road::KernelsOfModule() {
   Chip limited = *options_.chip;
   if (options_.vmem_limit > 0) limited.scoped_vmem_bytes = options_.vmem_limit;
   WindowOptions windows;
+  windows.files = &files_;
   std::string tables;
   if (Wants("windows")) windows.tables = &tables;
   done_.kernels = KernelsFromHlo(*done_.module, assignment_, limited, diags_, windows);

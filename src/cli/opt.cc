@@ -13,6 +13,7 @@
 #include "src/cli/commands.h"
 #include "src/cli/dump.h"
 #include "src/cli/flags.h"
+#include "src/cli/kernel_calls.h"
 #include "src/cli/modules.h"
 #include "src/cli/verify_each.h"
 #include "src/io/file.h"
@@ -83,9 +84,17 @@ class Optimizer {
     options.stop_after = o.stop_after == "hlo" ? "" : o.stop_after;
     options.replicate_statistics = o.replicate_statistics;
     options.want_remarks = o.print_changed || !o.print_after.empty();
+    const auto files = LoadKernelCalls(*module, o.chip, diags_);
+    if (!files) return false;
+    options.operand_in_vmem = [&](const Instruction& call, int64_t operand) {
+      return OperandInVmem(*files, call, operand);
+    };
+    options.result_in_vmem = [&](const Instruction& call, int64_t leaf) {
+      return ResultInVmem(*files, call, leaf);
+    };
     std::unique_ptr<VerifyEach> verify;
     if (o.verify_each) {
-      verify = std::make_unique<VerifyEach>(*module, o.seed, diags_);
+      verify = std::make_unique<VerifyEach>(*module, o.seed, diags_, EvalWith(*files));
       options.verify_each = [&](absl::string_view pass, const Module& m) {
         return verify->Check(pass, m);
       };

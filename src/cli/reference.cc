@@ -4,6 +4,7 @@
 #include "grammar/kernel/parser.h"
 #include "src/cli/compile.h"
 #include "src/cli/inputs.h"
+#include "src/cli/kernel_calls.h"
 #include "src/cli/modules.h"
 
 namespace tpuc::cli {
@@ -61,7 +62,9 @@ std::optional<ReferenceRun> RunReference(std::shared_ptr<const Source> source,
   for (const Instruction* p : module->entry->Parameters()) ports.push_back({p->name, p->shape});
   auto read = InputsOf(ports, options, inputs, diags);
   if (!read) return std::nullopt;
-  auto result = Evaluate(*module, std::move(*read), {options.numbers}, diags);
+  auto files = LoadKernelCalls(*module, nullptr, diags);
+  if (!files) return std::nullopt;
+  auto result = Evaluate(*module, std::move(*read), EvalWith(*files, options.numbers), diags);
   if (!result) return std::nullopt;
   AppendLeaves(std::move(*result), &run.outputs);
   return run;

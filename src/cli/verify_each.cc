@@ -28,19 +28,19 @@ int64_t Contractions(const Module& module) {
 
 }  // namespace
 
-VerifyEach::VerifyEach(const Module& module, uint64_t seed, DiagSink* diags)
-    : dots_(Contractions(module)), diags_(diags) {
+VerifyEach::VerifyEach(const Module& module, uint64_t seed, DiagSink* diags, EvalOptions eval)
+    : dots_(Contractions(module)), diags_(diags), eval_(std::move(eval)) {
   for (const Instruction* p : module.entry->Parameters()) {
     inputs_.push_back(GenerateInput(p->shape, p->parameter_number, seed));
   }
-  auto value = Evaluate(module, inputs_, {}, diags_);
+  auto value = Evaluate(module, inputs_, eval_, diags_);
   if (value) Leaves(*value, &expected_);
   ready_ = value.has_value();
 }
 
 bool VerifyEach::Check(absl::string_view pass, const Module& module) {
   if (!ready_) return false;
-  auto value = Evaluate(module, inputs_, {}, diags_);
+  auto value = Evaluate(module, inputs_, eval_, diags_);
   if (!value) return false;
   std::vector<Literal> actual;
   Leaves(*value, &actual);

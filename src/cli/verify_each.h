@@ -7,6 +7,7 @@
 
 #include "absl/strings/string_view.h"
 #include "src/diag/diag.h"
+#include "src/eval/evaluator.h"
 #include "src/ir/hlo.h"
 #include "src/ir/literal.h"
 
@@ -14,7 +15,7 @@ namespace tpuc {
 
 class VerifyEach {
  public:
-  VerifyEach(const Module& module, uint64_t seed, DiagSink* diags);
+  VerifyEach(const Module& module, uint64_t seed, DiagSink* diags, EvalOptions eval = {});
   // True if the module still gives the values it gave at first. Otherwise adds kPassChangedValues.
   bool Check(absl::string_view pass, const Module& module);
 
@@ -24,6 +25,7 @@ class VerifyEach {
   int64_t dots_;
   bool ready_ = false;             // the module could be evaluated
   DiagSink* diags_;
+  EvalOptions eval_;
 };
 
 }  // namespace tpuc

@@ -26,6 +26,17 @@ def npy(descr, shape, data):
     header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}".encode()
     return b'\x93NUMPY\x01\x00' + struct.pack('<H', len(header)) + header + data
 
+def kernel_call(config, shape='f32[8,128]'):
+    return (f'HloModule k\nENTRY e {{\n  x = {shape} parameter(0)\n  ROOT r = {shape} custom-call(x), '
+            f'custom_call_target="tpuc.kernel"{config}\n}}\n').encode()
+
+COPY_TK = b'''kernel k {
+  param n = 8;
+  in x: f32[n,128];
+  out o: f32[n,128];
+  o[:] = x[:];
+}
+'''
 LONG = 100_000_000
 FILES = {
     'add.hlo': ADD.encode(),
@@ -49,6 +60,25 @@ FILES = {
     'comment.hlo': b'HloModule m /*' + b'-' * LONG + b'*/ ENTRY e { ROOT c = f32[] negate(x) }',
     'name.tk': b'kernel ' + b'k' * LONG + b' {',
     'bundles.txt': b'tpuc.bundles 1 ' + b'b' * LONG,
+    'copy.tk': COPY_TK,
+    'two.tk': COPY_TK + COPY_TK.replace(b'kernel k', b'kernel l') + b'''program p {
+  buffer x: f32[8,128];
+  buffer t: f32[8,128];
+  buffer o: f32[8,128];
+  input x in x;
+  output o in o;
+  call k(x, t);
+  call l(t, o);
+}
+''',
+    'call.hlo': kernel_call(', backend_config={"file":"copy.tk"}'),
+    'call16.hlo': kernel_call(', backend_config={"file":"copy.tk","set":{"n":16}}', 'f32[16,128]'),
+    'call_bare.hlo': kernel_call(''),
+    'call_none.hlo': kernel_call(', backend_config={"file":"none.tk"}'),
+    'call_param.hlo': kernel_call(', backend_config={"file":"copy.tk","set":{"m":1}}'),
+    'call_float.hlo': kernel_call(', backend_config={"file":"copy.tk","set":{"n":1.5}}'),
+    'call_shape.hlo': kernel_call(', backend_config={"file":"copy.tk","set":{"n":16}}'),
+    'call_two.hlo': kernel_call(', backend_config={"file":"two.tk"}'),
     'x.chip': b'[machine]\nclock = fast\n',
 }
 
@@ -74,6 +104,14 @@ CASES = [
     ('sweep axis', 'sweep {d}/add.hlo --set a=1..x', 2, ['E0400', "'1..x' of a is neither a value nor a range"]),
     ('sweep shard', 'sweep {d}/add.hlo --shard 2/2', 2, ['E0400', '--shard takes i/n']),
     ('regular expression', 'opt {d}/add.hlo --xla_dump_hlo_pass_re=( --dump-to {d}/dump', 2, ['E0400', 'missing ): (']),
+    ('kernel call', 'run {d}/call.hlo --check', 0, ['check: ok']),
+    ('kernel call with a parameter', 'run {d}/call16.hlo --check --verify-each', 0, ['check: ok']),
+    ('kernel call, no config', 'run {d}/call_bare.hlo', 1, ['call_bare.hlo:4:', 'E0105', 'names no kernel file']),
+    ('kernel call, no file', 'run --reference {d}/call_none.hlo', 1, ['E0300', 'call_none.hlo:4:', 'E0105']),
+    ('kernel call, no parameter', 'run {d}/call_param.hlo', 1, ['no parameter is called m', 'E0503']),
+    ('kernel call, no integer', 'run {d}/call_float.hlo', 1, ['parameter n is no integer', 'E0105']),
+    ('kernel call, shapes', '{d}/call_shape.hlo', 1, ['operand 0 is f32[8,128], x of k is f32[16,128]', 'result 0', 'E0105']),
+    ('kernel call, two steps', '{d}/call_two.hlo', 1, ['a program of 2 steps', 'E0105']),
     ('report', 'report {d}/add.hlo', 2, ['E0402', "'tpuc report' is not built yet"]),
     ('interpret and reference', 'run --interpret --reference {d}/add.hlo', 2, ['E0400', 'exclude each other']),
     ('output over program', 'run --reference {d}/add.hlo --output {d}/add.hlo', 2, ['E0403', 'would overwrite']),
