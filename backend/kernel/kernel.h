@@ -147,7 +147,7 @@ struct Pipeline;
 struct Node {
   enum class Kind : uint8_t {
     kHlo,        // op on operands
-    kLoad,       // the slice of ref -> a block value
+    kLoad,       // the slice of ref -> a block value; of a ref in SMEM: one element -> a scalar
     kStore,      // operands[0] -> the slice of ref, where operands[1] (pred of its shape) if given
     kAxis,       // grid index `axis` (scalar s32)
     kNumAxis,    // its extent (scalar s32)

@@ -14,6 +14,8 @@
 namespace tpuc::kernel {
 namespace {
 
+constexpr int64_t kMostTrips = 100'000'000;  // of a while
+
 struct Window {
   std::vector<int64_t> index;  // of the block it holds; empty: none yet
   Literal block;
@@ -55,6 +57,7 @@ class Run {
   bool RunHlo(NodeId id, const Node& n);
   bool RunSlice(NodeId id, const Node& n, bool store);
   bool RunFor(const Node& n);
+  bool RunWhile(const Node& n);
   void SetScalar(NodeId id, int64_t value) {
     values_[id] = ScalarOf(Type::kS32, value);
     seen_[id] = &values_[id];
@@ -211,13 +214,27 @@ bool Run::RunHlo(NodeId id, const Node& n) {
 }
 
 bool Run::RunFor(const Node& n) {
+  int64_t lower = n.lower, upper = n.upper;
+  if (n.operands.size() == 2) {
+    lower = ElementAsInt(Type::kS32, seen_[n.operands[0]]->bytes(), 0);
+    upper = ElementAsInt(Type::kS32, seen_[n.operands[1]]->bytes(), 0);
+  }
   loops_.push_back(0);
-  for (int64_t i = n.lower; i < n.upper; ++i) {
+  for (int64_t i = lower; i < upper; ++i) {
     loops_.back() = i;
     if (!RunRegion(n.regions[0])) return false;
   }
   loops_.pop_back();
   return true;
+}
+
+bool Run::RunWhile(const Node& n) {
+  for (int64_t trip = 0; trip < kMostTrips; ++trip) {
+    if (!RunRegion(n.regions[0])) return false;
+    if (seen_[n.operands[0]]->bytes()[0] == 0) return true;
+    if (!RunRegion(n.regions[1])) return false;
+  }
+  return Fail(absl::StrCat("a while still runs after ", kMostTrips, " trips"), &n);
 }
 
 bool Run::RunNode(NodeId id) {
@@ -244,6 +261,7 @@ bool Run::RunNode(NodeId id) {
     case Node::Kind::kFor:
       return RunFor(n);
     case Node::Kind::kWhile:
+      return RunWhile(n);
     case Node::Kind::kCopyStart:
     case Node::Kind::kCopyWait:
     case Node::Kind::kSignal:
@@ -276,12 +294,15 @@ bool Run::RunGrid() {
   if (k_.GridSteps() == 0) return true;
   do {
     for (size_t r = 0; r < k_.refs.size(); ++r) {
-      if (k_.refs[r].role != Ref::Role::kScratch && !MoveWindow(r)) return false;
+      const Ref& ref = k_.refs[r];
+      const bool moves = ref.role != Ref::Role::kScratch && ref.space == Ref::Space::kWindow;
+      if (moves && !MoveWindow(r)) return false;
     }
     if (!RunRegion(k_.body)) return false;
   } while (Advance());
   for (size_t r = 0; r < k_.refs.size(); ++r) {
-    if (k_.refs[r].role == Ref::Role::kOut && !WriteBack(r)) return false;
+    const bool window = k_.refs[r].space == Ref::Space::kWindow;
+    if (window && k_.refs[r].role == Ref::Role::kOut && !WriteBack(r)) return false;
   }
   return true;
 }

@@ -82,7 +82,13 @@ ScalarFacts Facts(const Kernel& k, NodeId id, const std::vector<NodeId>& loops, 
       const int at = static_cast<int>(loops.size()) - 1 - n.axis;
       if (at < 0 || at >= static_cast<int>(loops.size())) return {};
       const Node& loop = k.nodes[loops[at]];
-      return Known(loop.lower, loop.upper - 1, 1);
+      if (loop.operands.size() != 2) return Known(loop.lower, loop.upper - 1, 1);
+      // Bounds may be values of loops around it.
+      const std::vector<NodeId> around(loops.begin(), loops.begin() + at);
+      const ScalarFacts lower = Facts(k, loop.operands[0], around, depth + 1);
+      const ScalarFacts upper = Facts(k, loop.operands[1], around, depth + 1);
+      if (!lower.bounded || !upper.bounded) return {};
+      return Known(lower.least, upper.most - 1, 1);
     }
     case Node::Kind::kHlo:
       break;

@@ -195,6 +195,7 @@ bool ProgramVerifier::Run() {
     const bool body = kernel::VerifyBody(k, p_.source, diags_);
     ok_ &= windows && body;
     if (windows) ok_ &= kernel::CheckVmemBudget(k, p_.source, chip_, diags_);
+    ok_ &= kernel::CheckSmemBudget(k, p_.source, chip_, diags_);
   }
   for (const Step& step : p_.steps) {
     if (step.kind == Step::Kind::kCall) VerifyCall(step);

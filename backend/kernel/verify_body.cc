@@ -41,6 +41,7 @@ class BodyVerifier {
   void VerifySlices(const Node& n);
   void VerifyStart(const Node& n, size_t d, const Shape& block);
   void VerifyControl(NodeId id, const Node& n);
+  void VerifyWhile(const Node& n);
 
   const Kernel& k_;
   std::shared_ptr<const Source> source_;
@@ -61,7 +62,8 @@ void BodyVerifier::VerifyRegion(const Region& region) {
     placed_[id] = true;
     const Node& n = k_.nodes[id];
     if (!VerifyOperands(n)) continue;
-    if (n.kind == Node::Kind::kWhen || n.kind == Node::Kind::kFor) {
+    if (n.kind == Node::Kind::kWhen || n.kind == Node::Kind::kFor ||
+        n.kind == Node::Kind::kWhile) {
       VerifyControl(id, n);
     } else {
       VerifyNode(n);
@@ -77,6 +79,7 @@ bool BodyVerifier::VerifyOperands(const Node& n) {
   for (const Slice& s : n.slices) {
     if (s.start_node >= 0) used.push_back(s.start_node);
   }
+  if (n.kind == Node::Kind::kWhile) used.clear();  // its condition's region makes its operand
   for (NodeId o : used) {
     if (o >= 0 && o < static_cast<NodeId>(k_.nodes.size()) && visible_[o]) continue;
     Error(DiagCode::kKernelBody, n,
@@ -84,8 +87,10 @@ bool BodyVerifier::VerifyOperands(const Node& n) {
           "values of a when or for are not seen outside: use scratch");
     return false;
   }
-  const bool one = n.kind == Node::Kind::kStore || n.kind == Node::Kind::kWhen;
-  if (n.kind != Node::Kind::kHlo && n.operands.size() != (one ? 1 : 0)) {
+  const bool one = n.kind == Node::Kind::kStore || n.kind == Node::Kind::kWhen ||
+                   n.kind == Node::Kind::kWhile;
+  const bool bounds = n.kind == Node::Kind::kFor && n.operands.size() == 2;
+  if (n.kind != Node::Kind::kHlo && !bounds && n.operands.size() != (one ? 1 : 0)) {
     Error(DiagCode::kKernelBody, n, "a statement with the wrong number of operands");
     return false;
   }
@@ -113,12 +118,35 @@ void BodyVerifier::VerifyControl(NodeId id, const Node& n) {
     for (const Region& r : n.regions) VerifyRegion(r);
     return;
   }
+  if (n.kind == Node::Kind::kWhile) return VerifyWhile(n);
   if (n.regions.size() != 1) {
     return Error(DiagCode::kKernelBody, n, "a for statement has one body");
+  }
+  for (NodeId o : n.operands) {
+    const Shape& bound = k_.nodes[o].shape;
+    if (bound.IsScalar() && bound.type == Type::kS32) continue;
+    Error(DiagCode::kKernelShape, n,
+          absl::StrCat("a bound of a for is ", ToString(bound, false), ", not s32[]"));
   }
   loops_.push_back(id);
   VerifyRegion(n.regions[0]);
   loops_.pop_back();
+}
+
+void BodyVerifier::VerifyWhile(const Node& n) {
+  if (n.regions.size() != 2) {
+    return Error(DiagCode::kKernelBody, n, "a while statement has a condition and a body");
+  }
+  VerifyRegion(n.regions[0]);
+  const std::vector<NodeId>& made = n.regions[0].nodes;
+  const NodeId o = n.operands[0];
+  if (std::find(made.begin(), made.end(), o) == made.end()) {
+    Error(DiagCode::kKernelBody, n, "the condition of a while is not computed in it");
+  } else if (!k_.nodes[o].shape.IsScalar() || k_.nodes[o].shape.type != Type::kPred) {
+    Error(DiagCode::kKernelShape, n,
+          absl::StrCat("condition of type ", ToString(k_.nodes[o].shape, false), ", not pred[]"));
+  }
+  VerifyRegion(n.regions[1]);
 }
 
 void BodyVerifier::VerifyNode(const Node& n) {
@@ -156,13 +184,20 @@ void BodyVerifier::VerifySlices(const Node& n) {
     return Error(DiagCode::kKernelBody, n,
                  absl::StrCat(ref.name, " is an input: inputs are read only"));
   }
+  if (ref.space == Ref::Space::kHbm || ref.space == Ref::Space::kSemaphore) {
+    return Error(DiagCode::kKernelMemory, n,
+                 absl::StrCat(what, ref.name, ", which lies neither in VMEM nor in SMEM"));
+  }
   if (n.slices.size() != block.dims.size()) {
     return Error(DiagCode::kKernelSlice, n,
                  absl::StrCat(what, ref.name, ": ", n.slices.size(), " ranges for ",
                               ToString(block, false)));
   }
   Shape slice = Shape::Array(block.type, {});
-  for (const Slice& s : n.slices) slice.dims.push_back(s.size);
+  const bool smem = ref.space == Ref::Space::kSmem;
+  for (const Slice& s : n.slices) {
+    if (!smem || s.size != 1) slice.dims.push_back(s.size);
+  }
   if (!Compatible(slice, value)) {
     return Error(DiagCode::kKernelShape, n,
                  absl::StrCat(what, ref.name, ": slice ", ToString(slice, false), ", value ",
@@ -199,6 +234,7 @@ void BodyVerifier::VerifyStart(const Node& n, size_t d, const Shape& block) {
                               facts.least, " to ", facts.most, ", ", s.size,
                               " elements, leave the block of ", block.dims[d]));
   }
+  if (ref.space == Ref::Space::kSmem) return;  // words
   const int rank = block.rank();
   const int from_last = rank - 1 - static_cast<int>(d);
   if (from_last > 1) return;

@@ -28,12 +28,13 @@ class WindowVerifier {
     for (size_t r = 0; r < k_.refs.size(); ++r) {
       const Ref& ref = k_.refs[r];
       const size_t rank = ref.shape.dims.size();
-      const bool scratch = ref.role == Ref::Role::kScratch;
+      const bool scratch = ref.role == Ref::Role::kScratch || ref.space != Ref::Space::kWindow;
       if (ref.block.size() != rank || (!scratch && ref.index.size() != rank)) {
         Error(DiagCode::kBlockShape, ref,
               absl::StrCat("block and index map do not name the ", rank, " dimensions"));
         continue;
       }
+      if (scratch && ref.role == Ref::Role::kOut) VerifyCopied(static_cast<int>(r));
       if (scratch || !BlockShapeAllowed(ref) || !IndexInRange(ref)) continue;
       if (ref.role == Ref::Role::kOut) VerifyOutput(static_cast<int>(r));
     }
@@ -52,6 +53,7 @@ class WindowVerifier {
   bool DimAllowed(const Ref& ref, int64_t d, int64_t multiple);
   bool IndexInRange(const Ref& ref);
   void VerifyOutput(int r);
+  void VerifyCopied(int r);
   std::string PointText(const std::vector<int64_t>& point) const {
     std::string text;
     for (size_t a = 0; a < point.size(); ++a) {
@@ -188,6 +190,18 @@ bool WindowVerifier::IndexInRange(const Ref& ref) {
     return true;
   });
   return ok;
+}
+
+// An output in HBM: some copy must write it. Whether all of it is written, the run shows.
+void WindowVerifier::VerifyCopied(int r) {
+  for (const Node& n : k_.nodes) {
+    const bool copy = n.kind == Node::Kind::kCopyStart && n.views.size() == 3;
+    if (copy && n.views[1].ref == r) return;
+  }
+  for (const Ref& ref : k_.refs) {
+    if (ref.window_of == r && ref.role == Ref::Role::kOut) return;
+  }
+  Error(DiagCode::kOutputNotWritten, k_.refs[r], "no copy writes it");
 }
 
 void WindowVerifier::VerifyOutput(int r) {

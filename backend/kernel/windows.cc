@@ -117,7 +117,8 @@ std::vector<WindowBytes> WindowsOf(const Kernel& kernel) {
     const Ref& ref = kernel.refs[r];
     WindowBytes w;
     w.ref = static_cast<int>(r);
-    const bool view = ref.role != Ref::Role::kScratch && ref.InVmem();
+    const bool view = ref.space != Ref::Space::kWindow ||
+                      (ref.role != Ref::Role::kScratch && ref.InVmem());
     if (!view) w.bytes = DeviceBytes(WindowShape(ref));
     // A window that never moves needs no second buffer (PS-2.8).
     const bool moves = std::any_of(ref.index.begin(), ref.index.end(), UsesAxis);
@@ -153,6 +154,40 @@ bool CheckVmemBudget(const Kernel& kernel, std::shared_ptr<const Source> source,
     if (w.bytes > 0) d.notes.push_back({kernel.refs[w.ref].loc, TableLine(kernel, w)});
   }
   d.hint = Hint(kernel, limit);
+  return false;
+}
+
+bool CheckSmemBudget(const Kernel& kernel, std::shared_ptr<const Source> source, const Chip& chip,
+                     DiagSink* diags) {
+  // Spilled scalars of the kernel and of the program lie in SMEM too.
+  constexpr int64_t kSpills = 32 << 10;
+  int64_t bytes = 0, flags = 0;
+  std::vector<std::pair<int64_t, std::string>> sizes;
+  for (const Ref& ref : kernel.refs) {
+    const int64_t elements = ref.shape.ElementCount();
+    if (ref.space == Ref::Space::kSemaphore) flags = SaturatingAdd(flags, elements);
+    if (ref.space == Ref::Space::kWindow) flags += ref.buffers;
+    if (ref.space != Ref::Space::kSmem) continue;
+    const int64_t size = SaturatingMul(SaturatingAdd(elements, 7) / 8, 32);
+    bytes = SaturatingAdd(bytes, size);
+    sizes.push_back({size, absl::StrCat(ref.name, " ", ToString(ref.shape, false), ": ", size,
+                                        " bytes")});
+  }
+  if (flags > chip.sync_flags) {
+    diags->Add(DiagCode::kOutOfSyncFlags, source, kernel.loc,
+               absl::StrCat("kernel ", kernel.name, ": windows and semaphores need ", flags,
+                            " sync flags; the chip has ", chip.sync_flags));
+    return false;
+  }
+  const int64_t limit = chip.smem_bytes - kSpills;
+  if (bytes == 0 || bytes <= limit) return true;
+  Diag& d = diags->Add(DiagCode::kSmemBudget, std::move(source), kernel.loc,
+                       absl::StrCat("kernel ", kernel.name, ": scalars take ", bytes,
+                                    " bytes of SMEM, the limit of one kernel is ", limit, ": ",
+                                    bytes - limit, " bytes too many"));
+  std::stable_sort(sizes.begin(), sizes.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  for (auto& [size, line] : sizes) d.notes.push_back({kernel.loc, std::move(line)});
   return false;
 }
 

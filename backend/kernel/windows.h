@@ -43,4 +43,8 @@ int64_t TotalBytes(const std::vector<WindowBytes>& windows);  // saturates
 bool CheckVmemBudget(const Kernel& kernel, std::shared_ptr<const Source> source, const Chip& chip,
                      DiagSink* diags);
 
+// E1004 where scalars in SMEM, E1003 where semaphores and windows need more than the chip has.
+bool CheckSmemBudget(const Kernel& kernel, std::shared_ptr<const Source> source, const Chip& chip,
+                     DiagSink* diags);
+
 }  // namespace tpuc::kernel

@@ -102,9 +102,17 @@ void Lowering::InferNode(NodeId id) {
       i.scalar = true;
       return;
     case Node::Kind::kLoad:
+      if (k.refs[n.ref].space == kernel::Ref::Space::kSmem) {
+        i.scalar = true;
+        return;
+      }
       i.natural = NaturalOfLoad(n);
       i.stable = true;
       for (const Node& other : k.nodes) {
+        if (other.kind == Node::Kind::kCopyStart &&
+            refs[other.views[1].ref].storage == refs[n.ref].storage) {
+          i.stable = false;
+        }
         if (other.kind == Node::Kind::kStore && refs[other.ref].storage == refs[n.ref].storage) {
           i.stable = false;
         }
@@ -245,6 +253,7 @@ void Lowering::InferLayouts() {
     }
   };
   walk(k.body);
+  FindScalarUses();
 }
 
 }  // namespace tpuc::lower

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "backend/lower/lowering.h"
 #include "backend/lower/rewrite.h"
+#include "backend/lower/unroll.h"
 #include "src/ir/op_table.h"
 
 namespace tpuc {
@@ -59,6 +60,7 @@ bool Lowering::Run() {
   InferLayouts();
   if (failed_) return false;
   loop_index.assign(k.nodes.size(), Imm(0));
+  loop_negative.assign(k.nodes.size(), 0);
   PushScope(-1);
   if (f->grid_steps == 0) {
     NewBlock("entry", 1, false);
@@ -76,6 +78,7 @@ bool Lowering::Run() {
 bool LowerKernel(const kernel::Kernel& kernel, const Chip& chip, const LowerOptions& options,
                  llo::Function* function, std::vector<isa::SourceEntry>* sources, DiagSink* diags) {
   kernel::Kernel body = kernel;
+  lower::UnrollLoops(&body);
   lower::RewriteBody(&body);
   lower::Lowering lowering(body, chip, options, function, sources, diags);
   return lowering.Run();

@@ -29,6 +29,7 @@ enum class Strips : uint8_t {
 struct LowerOptions {
   int64_t first_row = 0;  // first free VMEM row (512 bytes) for windows, scratch and temporaries
   int64_t row_limit = 1 << 16;  // rows that may be used from there
+  int64_t first_word = 0;       // first free SMEM word
   int first_flag = 0;           // first free sync flag
   Strips strips = Strips::kAuto;
   int opt_level = 2;

@@ -24,6 +24,7 @@ Lowering::Lowering(const kernel::Kernel& kernel, const Chip& chip, const LowerOp
       diags(diags),
       b_(function),
       next_row(options.first_row),
+      next_word(options.first_word),
       next_flag(options.first_flag) {}
 
 void Lowering::Fail(NodeId id, std::string what) {

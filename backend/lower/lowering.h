@@ -53,12 +53,14 @@ struct RefState {
   bool edge = false;       // some block is cut at the array's end
   MemForm array;           // the whole array
   int storage = -1;        // refs of the same storage have the same number
+  int64_t word = -1;       // in SMEM: first word
 };
 
 struct NodeInfo {
   VLayout natural;
   bool flexible = false;  // cheap in any layout: constants, iota, broadcasts of such
   bool scalar = false;    // computed on the scalar core
+  bool to_scalar = false;  // computed on vectors, wanted on the scalar core
   bool mat = false;       // has a VMEM temporary (view) once its nest has run
   bool ready = false;     // .. and it has run
   bool stable = false;    // depends on nothing that the kernel writes
@@ -330,7 +332,18 @@ class Lowering {
   void FixUsed(const kernel::Region& region);
   void LowerWhen(NodeId id);
   void LowerFor(NodeId id);
-  void BindLoopIndex(const kernel::Region& region, int outward, Operand index);
+  // ---- control.cc: control that depends on run-time values, scalars in SMEM ----
+  // A node whose place in the order of the body matters, besides stores to VMEM.
+  bool IsOrdered(NodeId id) const;
+  void LowerOrdered(const kernel::Region& region, NodeId id);
+  void LowerDynamicFor(NodeId id, Operand lower, Operand upper);
+  void LowerWhile(NodeId id);
+  isa::MemRef SmemWord(const Node& n);
+  Operand LoadScalarWord(const Node& n);
+  void StoreScalar(NodeId id);
+  Operand ScalarOfVector(NodeId id);
+  void FindScalarUses();
+  void BindLoopIndex(const kernel::Region& region, int outward, Operand index, bool negative);
   // Stores a value to a temporary and reads it from there from now on.
   void Materialize(NodeId id);
   std::vector<NodeId> OuterValues(NodeId control);
@@ -400,6 +413,7 @@ class Lowering {
 
   // ---- pipeline.cc ----
   bool SetUpRefs();
+  bool PlaceRef(const kernel::Ref& ref, RefState* state);
   bool Allocate(absl::string_view name, int64_t rows, int* buffer, int64_t* offset);
   void EmitOneStep();
   void EmitGridLoop();
@@ -428,6 +442,7 @@ class Lowering {
   int depth = 0;                                     // index of the scope that code is emitted for
   std::vector<Operand> axes;                         // grid indices in this step
   std::vector<Operand> loop_index;                   // of the enclosing kFor nodes, by node id
+  std::vector<char> loop_negative;                   // .. may be below 0
   bool whole = true;                                 // small region: everything in one block
   size_t region_base_ = 1;                           // scopes around the region being lowered
   std::set<std::tuple<NodeId, int, int>> expanded_;  // nests: what Expand has seen
@@ -436,6 +451,7 @@ class Lowering {
   std::map<std::tuple<NodeId, int, int>, MemView> stored;  // copies for relayouts, by layout
   std::set<std::tuple<NodeId, int, int>> copies_done;      // .. that have been written
   int64_t next_row = 0;
+  int64_t next_word = 0;
   int next_flag = 0;
   bool failed_ = false;
   absl::flat_hash_map<std::string, int> source_rows;

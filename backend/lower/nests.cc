@@ -89,10 +89,11 @@ void Lowering::LowerNests(const kernel::Region& region) {
   std::vector<NestItem> items;
   for (NodeId id : region.nodes) {
     const Node& n = node(id);
-    if (n.kind == Node::Kind::kStore) {
-      Expand(n.operands[0], LayoutOfStore(n), &items);
-      items.push_back({NestItem::Kind::kStore, id, LayoutOfStore(n)});
-    } else if (n.kind == Node::Kind::kWhen || n.kind == Node::Kind::kFor) {
+    if (IsOrdered(id)) {
+      if (info[id].to_scalar) {
+        keep_[id] = 1;
+        Expand(id, info[id].natural, &items);
+      }
       std::vector<NodeId> used = OuterValues(id);
       for (NodeId o : used) {
         if (info[o].flexible || info[o].scalar) continue;
@@ -102,6 +103,9 @@ void Lowering::LowerNests(const kernel::Region& region) {
         Expand(o, info[o].natural, &items);
       }
       items.push_back({NestItem::Kind::kControl, id, {}});
+    } else if (n.kind == Node::Kind::kStore) {
+      Expand(n.operands[0], LayoutOfStore(n), &items);
+      items.push_back({NestItem::Kind::kStore, id, LayoutOfStore(n)});
     }
   }
   // A load that a store overwrites while a later item still wants it is kept first.
@@ -110,8 +114,7 @@ void Lowering::LowerNests(const kernel::Region& region) {
     NestItem& seed = items[i];
     seed.done = true;
     if (seed.kind == NestItem::Kind::kControl) {
-      ForceLoads(region, seed.node);
-      node(seed.node).kind == Node::Kind::kWhen ? LowerWhen(seed.node) : LowerFor(seed.node);
+      LowerOrdered(region, seed.node);
       continue;
     }
     if (seed.kind == NestItem::Kind::kStore) ForceLoads(region, seed.node);
@@ -241,6 +244,9 @@ bool Lowering::StoreInPlace(const NestItem& value, std::vector<NestItem>* items)
       if (&other == &s) continue;
       bool touches = other.kind == Node::Kind::kStore || other.kind == Node::Kind::kLoad;
       if (touches && refs[other.ref].storage == refs[s.ref].storage) all = false;
+      for (const kernel::RefView& v : other.views) {
+        if (refs[v.ref].storage == refs[s.ref].storage) all = false;
+      }
     }
     if (!all) continue;
     info[value.node].view = refs[s.ref].view;

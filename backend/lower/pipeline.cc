@@ -15,6 +15,7 @@ namespace tpuc::lower {
 namespace {
 
 constexpr int64_t kGranulesPerRow = 16;
+constexpr int64_t kGranuleWords = 8;
 
 // The form without squeezed dimensions, as the body sees it.
 MemForm DropDims(const MemForm& form, const std::vector<bool>& squeezed) {
@@ -86,6 +87,40 @@ bool Lowering::Allocate(absl::string_view name, int64_t rows, int* buffer, int64
   return !failed_;
 }
 
+// What has no window in VMEM: an array in HBM, scalars in SMEM, semaphores.
+bool Lowering::PlaceRef(const kernel::Ref& ref, RefState* s) {
+  using Space = kernel::Ref::Space;
+  llo::Allocation a;
+  a.name = ref.name;
+  a.size = ref.shape.ElementCount();
+  switch (ref.space) {
+    case Space::kHbm: {
+      std::string why;
+      Shape array = kernel::WithDeviceLayout(ref.shape);
+      std::optional<MemForm> all = FormOf(array, array.dims, &why);
+      if (!all) {
+        Fail(-1, absl::StrCat("operand ", ref.name, ": ", why));
+        return false;
+      }
+      s->array = *all;
+      return true;
+    }
+    case Space::kSmem:
+      a.memory = isa::Memory::kSmem;
+      a.offset = s->word = next_word;
+      next_word += CeilDiv(a.size, kGranuleWords) * kGranuleWords;
+      s->view.buffer = f->args + static_cast<int>(f->allocations.size());
+      break;
+    default:
+      a.memory = isa::Memory::kSync;
+      a.offset = s->flag = next_flag;
+      next_flag += static_cast<int>(a.size);
+      break;
+  }
+  f->allocations.push_back(std::move(a));
+  return true;
+}
+
 bool Lowering::SetUpRefs() {
   int operands = 0;
   bool one_step = k.GridSteps() <= 1;
@@ -98,6 +133,12 @@ bool Lowering::SetUpRefs() {
     const kernel::Ref& ref = k.refs[r];
     RefState s;
     s.storage = static_cast<int>(r);
+    if (ref.space != kernel::Ref::Space::kWindow) {
+      if (ref.role != kernel::Ref::Role::kScratch) s.operand = operand++;
+      if (!PlaceRef(ref, &s)) return false;
+      refs.push_back(std::move(s));
+      continue;
+    }
     if (ref.alias >= 0) s.storage = ref.alias;
     std::string why;
     Shape window = kernel::WindowShape(ref);

@@ -42,9 +42,12 @@ Operand Lowering::EvalScalar(const Node& n, NodeId id) {
       return Imm(k.grid[n.axis].extent);
     case Node::Kind::kLoopIndex:
       return loop_index[id];
+    case Node::Kind::kLoad:
+      return info[id].scalar ? LoadScalarWord(n) : ScalarOfVector(id);
     default:
       break;
   }
+  if (info[id].to_scalar) return ScalarOfVector(id);
   if (n.shape.type == Type::kPred && n.op != Op::kConstant) {
     return b_.Select(Predicate(id), Imm(1), Imm(0));
   }
@@ -106,11 +109,15 @@ bool Lowering::NonNegative(NodeId id, int levels) const {
   switch (n.kind) {
     case Node::Kind::kAxis:
     case Node::Kind::kNumAxis:
-    case Node::Kind::kLoopIndex:
       return true;
-    default:
+    case Node::Kind::kLoopIndex:
+      return loop_negative[id] == 0;
+    case Node::Kind::kHlo:
       break;
+    default:
+      return false;
   }
+  if (!info[id].scalar && n.op != Op::kConstant) return false;
   switch (n.op) {
     case Op::kConstant:
       return EvalConstantScalar(n).imm >= 0;
@@ -150,7 +157,7 @@ Reg Lowering::Predicate(NodeId id) {
   auto from_scalar = [&](Operand s) -> Reg {
     return b_.Op(Opcode::kScmpNe, {b_.AsScalar(s), Imm(0)});
   };
-  if (n.kind != Node::Kind::kHlo) return from_scalar(Scalar(id));
+  if (n.kind != Node::Kind::kHlo || info[id].to_scalar) return from_scalar(Scalar(id));
   switch (n.op) {
     case Op::kConstant:
       return from_scalar(EvalConstantScalar(n));

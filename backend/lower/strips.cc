@@ -37,7 +37,7 @@ int64_t Lowering::Work(const kernel::Region& region) const {
       int64_t w = Work(r);
       total += w;
     }
-    if (n.kind == Node::Kind::kStore) total += TileCount(dims(n.operands[0]), LayoutOfStore(n));
+    if (n.kind == Node::Kind::kStore && !IsOrdered(id)) total += TileCount(dims(n.operands[0]), LayoutOfStore(n));
     if (n.kind != Node::Kind::kHlo && n.kind != Node::Kind::kLoad) continue;
     if (info[id].scalar || n.op == Op::kConstant) continue;
     VLayout l = info[id].flexible ? DefaultVLayout(n.shape.rank()) : info[id].natural;
@@ -61,21 +61,11 @@ int64_t Lowering::Work(const kernel::Region& region) const {
 void Lowering::LowerWhole(const kernel::Region& region) {
   for (NodeId id : region.nodes) {
     if (failed_) return;
-    switch (node(id).kind) {
-      case Node::Kind::kStore:
-        ForceLoads(region, id);
-        EmitStoreWhole(id);
-        break;
-      case Node::Kind::kWhen:
-        ForceLoads(region, id);
-        LowerWhen(id);
-        break;
-      case Node::Kind::kFor:
-        ForceLoads(region, id);
-        LowerFor(id);
-        break;
-      default:
-        break;
+    if (IsOrdered(id)) {
+      LowerOrdered(region, id);
+    } else if (node(id).kind == Node::Kind::kStore) {
+      ForceLoads(region, id);
+      EmitStoreWhole(id);
     }
   }
 }
@@ -124,6 +114,7 @@ namespace {
 void StoredIn(const kernel::Kernel& k, NodeId id, std::vector<int>* refs) {
   const Node& n = k.nodes[id];
   if (n.kind == Node::Kind::kStore) refs->push_back(n.ref);
+  if (n.kind == Node::Kind::kCopyStart) refs->push_back(n.views[1].ref);
   for (const kernel::Region& r : n.regions) {
     for (NodeId o : r.nodes) StoredIn(k, o, refs);
   }
@@ -134,6 +125,11 @@ void UsedIn(const kernel::Kernel& k, const kernel::Region& region, std::vector<N
     for (NodeId o : k.nodes[id].operands) used->push_back(o);
     for (const kernel::Slice& s : k.nodes[id].slices) {
       if (s.start_node >= 0) used->push_back(s.start_node);
+    }
+    for (const kernel::RefView& v : k.nodes[id].views) {
+      for (const kernel::Slice& s : v.slices) {
+        if (s.start_node >= 0) used->push_back(s.start_node);
+      }
     }
     for (const kernel::Region& r : k.nodes[id].regions) UsedIn(k, r, used);
   }
@@ -201,7 +197,7 @@ void Lowering::FixUsed(const kernel::Region& region) {
   std::sort(used.begin(), used.end());
   used.erase(std::unique(used.begin(), used.end()), used.end());
   for (NodeId o : used) {
-    if (inside[o]) continue;
+    if (inside[o] || info[o].to_scalar) continue;
     if (info[o].scalar) {
       if (node(o).kind != Node::Kind::kLoopIndex) Scalar(o);
     } else if (node(o).kind == Node::Kind::kLoad && info[o].stable) {
@@ -245,12 +241,16 @@ void Lowering::LowerWhen(NodeId id) {
 }
 
 // The counter is named in nested regions too, by how many loops outward it counts.
-void Lowering::BindLoopIndex(const kernel::Region& region, int outward, Operand index) {
+void Lowering::BindLoopIndex(const kernel::Region& region, int outward, Operand index,
+                             bool negative) {
   for (NodeId o : region.nodes) {
     const Node& n = node(o);
-    if (n.kind == Node::Kind::kLoopIndex && n.axis == outward) loop_index[o] = index;
+    if (n.kind == Node::Kind::kLoopIndex && n.axis == outward) {
+      loop_index[o] = index;
+      loop_negative[o] = negative;
+    }
     const int inner = outward + (n.kind == Node::Kind::kFor ? 1 : 0);
-    for (const kernel::Region& r : n.regions) BindLoopIndex(r, inner, index);
+    for (const kernel::Region& r : n.regions) BindLoopIndex(r, inner, index, negative);
   }
 }
 
@@ -259,9 +259,16 @@ void Lowering::LowerFor(NodeId id) {
   WaitForAll();
   FixUsed(n.regions[0]);
   if (failed_) return;
-  EmitLoop(n.upper - n.lower, 1, [&](int loop) {
-    Operand index = b_.Sadd(loops[loop].counter, Imm(n.lower));
-    BindLoopIndex(n.regions[0], 0, index);
+  int64_t lower = n.lower, upper = n.upper;
+  if (n.operands.size() == 2) {
+    Operand from = Scalar(n.operands[0]), to = Scalar(n.operands[1]);
+    if (!from.is_imm() || !to.is_imm()) return LowerDynamicFor(id, from, to);
+    lower = from.imm;
+    upper = to.imm;
+  }
+  EmitLoop(upper - lower, 1, [&](int loop) {
+    Operand index = b_.Sadd(loops[loop].counter, Imm(lower));
+    BindLoopIndex(n.regions[0], 0, index, lower < 0);
     PushScope(-1);  // nothing of the body may be hoisted: its loads follow its stores
     LowerRegion(n.regions[0]);
     PopScope();

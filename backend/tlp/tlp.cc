@@ -240,6 +240,14 @@ bool Emitter::Run(KernelRegion* region) {
 
 }  // namespace
 
+int64_t FirstFreeWord(const llo::Function& function) {
+  int64_t end = 0;
+  for (const llo::Allocation& a : function.allocations) {
+    if (a.memory == isa::Memory::kSmem) end = std::max(end, a.offset + (a.size + 7) / 8 * 8);
+  }
+  return end;
+}
+
 int64_t FirstFreeRow(const llo::Function& function, int64_t first_row) {
   int64_t end = first_row;
   for (const llo::Allocation& a : function.allocations) {

@@ -43,4 +43,7 @@ bool EmitProgram(const kernel::Program& program, const Chip& chip, const EmitOpt
 // First VMEM row after everything the function owns: where its spill slots may start.
 int64_t FirstFreeRow(const llo::Function& function, int64_t first_row);
 
+// First SMEM word after everything it owns.
+int64_t FirstFreeWord(const llo::Function& function);
+
 }  // namespace tpuc

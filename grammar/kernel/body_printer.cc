@@ -118,6 +118,7 @@ class BodyPrinter {
     for (const Slice& s : n.slices) {
       if (s.start_node >= 0) ids.push_back(s.start_node);
     }
+    if (n.kind == Node::Kind::kWhile) return ids;  // its condition is its first region's
     ids.insert(ids.end(), n.operands.begin(), n.operands.end());
     return ids;
   }
@@ -185,6 +186,8 @@ class BodyPrinter {
 
   void PrintRegion(const kernel::Region& region, std::vector<Statement>* out);
   void PrintFor(const Node& n, Statement* s);
+  void PrintWhile(const Node& n, Statement* s);
+  void PrintBlock(const kernel::Region& region, Statement* s);
   Expr ExprOf(NodeId id);
   Expr Use(NodeId id);  // with type and shape spelled out
   Expr Constant(NodeId id, bool typed);
@@ -244,12 +247,9 @@ void BodyPrinter::PrintRegion(const kernel::Region& region, std::vector<Statemen
     } else if (n.kind == Node::Kind::kWhen) {
       s.kind = Statement::Kind::kWhen;
       s.value = Use(n.operands[0]);
-      for (const kernel::Region& r : n.regions) {
-        s.blocks.emplace_back();
-        taken_.emplace_back();
-        PrintRegion(r, &s.blocks.back());
-        taken_.pop_back();
-      }
+      for (const kernel::Region& r : n.regions) PrintBlock(r, &s);
+    } else if (n.kind == Node::Kind::kWhile) {
+      PrintWhile(n, &s);
     } else {
       PrintFor(n, &s);
     }
@@ -259,11 +259,34 @@ void BodyPrinter::PrintRegion(const kernel::Region& region, std::vector<Statemen
   pending_ = std::move(outer);
 }
 
+void BodyPrinter::PrintBlock(const kernel::Region& region, Statement* s) {
+  s->blocks.emplace_back();
+  taken_.emplace_back();
+  PrintRegion(region, &s->blocks.back());
+  taken_.pop_back();
+}
+
+// The condition is one expression: its values are used once each, in the order of their nodes.
+void BodyPrinter::PrintWhile(const Node& n, Statement* s) {
+  s->kind = Statement::Kind::kWhile;
+  for (NodeId id : n.regions[0].nodes) exprs_[id] = ExprOf(id);
+  s->value = Use(n.operands[0]);
+  PrintBlock(n.regions[1], s);
+}
+
 void BodyPrinter::PrintFor(const Node& n, Statement* s) {
   s->kind = Statement::Kind::kFor;
   const bool exprs = n.bound_exprs.size() == 2;
-  s->value = exprs ? StaticSyntax(n.bound_exprs[0], k_) : IntegerSyntax(n.lower);
-  s->limit = exprs ? StaticSyntax(n.bound_exprs[1], k_) : IntegerSyntax(n.upper);
+  if (n.operands.size() == 2) {
+    const NodeId lower = ConstantBehind(n.operands[0]), upper = ConstantBehind(n.operands[1]);
+    const bool typed = lower >= 0 && upper >= 0;  // else they would be no values again
+    s->value = lower >= 0 ? Constant(lower, typed) : Use(n.operands[0]);
+    s->limit = upper >= 0 ? Constant(upper, typed) : Use(n.operands[1]);
+  } else {
+    s->value = exprs ? StaticSyntax(n.bound_exprs[0], k_) : IntegerSyntax(n.lower);
+    s->limit = exprs ? StaticSyntax(n.bound_exprs[1], k_) : IntegerSyntax(n.upper);
+  }
+  if (n.unroll != 1) s->unroll = absl::StrCat(n.unroll);
   taken_.emplace_back();
   s->name = Unique(n.name.empty() ? "i" : n.name);
   loops_.push_back(s->name);
@@ -313,8 +336,16 @@ Expr BodyPrinter::Ranges(int ref, const std::vector<Slice>& slices) {
   };
   bool all = true;
   for (size_t d = 0; d < slices.size(); ++d) all &= whole(d);
+  const bool smem = k_.refs[ref].space == kernel::Ref::Space::kSmem;
+  if (smem && !slices.empty()) all = false;
   for (size_t d = 0; d < (all ? 1 : slices.size()); ++d) {
     std::vector<Expr> parts;
+    if (smem && !all) {  // one scalar: x[i, j]
+      args.push_back(slices[d].start_node >= 0       ? Use(slices[d].start_node)
+                     : !slices[d].start_expr.empty() ? StaticSyntax(slices[d].start_expr[0], k_)
+                                                     : IntegerSyntax(slices[d].start));
+      continue;
+    }
     if (all || whole(d)) {
       parts.resize(3);
       args.push_back(Make(Expr::Kind::kRange, ":", std::move(parts)));

@@ -277,6 +277,21 @@ bool KernelElaborator::ArrayShape(const Array& syntax, int64_t memory_space, Sha
   return true;
 }
 
+void KernelElaborator::CheckSpace(const Operand& syntax, const Ref& ref) {
+  if (ref.space == Ref::Space::kHbm && (syntax.has_block || syntax.has_at)) {
+    Error(DiagCode::kKernelMemory, syntax.loc,
+          absl::StrCat(ref.name, " stays in HBM, whole: it has no block and no index map (PS-2.7)"));
+  }
+  if (ref.space == Ref::Space::kHbm && ref.InVmem()) {
+    Error(DiagCode::kKernelMemory, syntax.loc, absl::StrCat(ref.name, ": hbm and a layout in VMEM"));
+  }
+  if (ref.space == Ref::Space::kSmem && BitsOf(ref.shape.type) != 32) {
+    Error(DiagCode::kKernelMemory, syntax.loc,
+          absl::StrCat(ref.name, " of type ", std::string(TypeName(ref.shape.type)),
+                       ": SMEM holds scalars of 32 bits (PS-5.1)"));
+  }
+}
+
 void KernelElaborator::DeclareOperand(const Operand& syntax) {
   Ref ref;
   ref.name = syntax.name;
@@ -284,11 +299,23 @@ void KernelElaborator::DeclareOperand(const Operand& syntax) {
   const bool scratch = syntax.role == "scratch";
   ref.role = scratch ? Ref::Role::kScratch : syntax.role == "in" ? Ref::Role::kIn : Ref::Role::kOut;
   const Symbol symbol{Symbol::Kind::kRef, static_cast<int64_t>(kernel_.refs.size()), {}};
-  if (!ArrayShape(syntax.array, scratch ? 1 : 0, &ref.shape, &ref.dim_exprs)) {
+  const bool semaphore = syntax.array.type == "semaphore";
+  ref.space = semaphore                 ? Ref::Space::kSemaphore
+              : syntax.space == "hbm"  ? Ref::Space::kHbm
+              : syntax.space == "smem" ? Ref::Space::kSmem
+                                       : Ref::Space::kWindow;
+  Array array = syntax.array;
+  if (semaphore) array.type = "s32";
+  if (semaphore && !scratch) {
+    Error(DiagCode::kKernelMemory, syntax.loc, "semaphores are scratch, not operands");
+  }
+  const bool in_vmem = scratch && ref.space == Ref::Space::kWindow;
+  if (!ArrayShape(array, in_vmem ? 1 : 0, &ref.shape, &ref.dim_exprs)) {
     ref.shape = Shape::Array(Type::kF32, {});
     ref.dim_exprs.clear();
   }
   const size_t rank = ref.shape.dims.size();
+  CheckSpace(syntax, ref);
   ref.block.assign(ref.shape.dims.begin(), ref.shape.dims.end());
   ref.block_exprs = ref.dim_exprs;
   ref.index.assign(rank, KernelExpr::Const(0));

@@ -77,6 +77,7 @@ class KernelElaborator {
   void Parameters(const Kernel& syntax);
   void Grid(const Kernel& syntax);
   void DeclareOperand(const Operand& syntax);
+  void CheckSpace(const Operand& syntax, const kernel::Ref& ref);
   bool ArrayShape(const Array& syntax, int64_t memory_space, Shape* shape,
                   std::vector<KernelExpr>* dims);
   bool Define(const std::string& name, Loc loc, Symbol symbol);
@@ -99,10 +100,7 @@ class KernelElaborator {
   void Body(const std::vector<Statement>& statements);
   void Assign(const Statement& s);
   void Store(const Statement& s);
-  void When(const Statement& s);
-  void For(const Statement& s);
   void Assert(const Statement& s);
-  kernel::Region Inner(const std::vector<Statement>& statements);
   Value Eval(const Expr& e);
   Value EvalName(const Expr& e);
   Value EvalUnary(const Expr& e);
@@ -117,6 +115,15 @@ class KernelElaborator {
   Value FoldBinary(const std::string& op, const Value& a, const Value& b, Loc loc);
   Value FoldIntegers(const std::string& op, const Value& a, const Value& b, Loc loc);
   NodeId StoreValue(Value value, const Shape& shape, Loc loc);
+
+  // ---- elaborate_control.cc: control statements, memory spaces
+  kernel::Region Inner(const std::vector<Statement>& statements);
+  void When(const Statement& s);
+  bool ForBound(const Expr& e, KernelExpr* expr, int64_t* value, NodeId* node);
+  void For(const Statement& s);
+  void While(const Statement& s);
+  bool Addressable(int ref, Loc loc);
+  bool OneScalar(const kernel::Node& access, const std::vector<bool>& dropped, Loc loc);
 
   // ---- elaborate_values.cc: nodes
   NodeId Emit(kernel::Node node, Loc loc, size_t position);

@@ -28,6 +28,9 @@ void KernelElaborator::Body(const std::vector<Statement>& statements) {
       case Statement::Kind::kFor:
         For(s);
         break;
+      case Statement::Kind::kWhile:
+        While(s);
+        break;
       case Statement::Kind::kAssert:
         Assert(s);
         break;
@@ -81,6 +84,7 @@ void KernelElaborator::Store(const Statement& s) {
           absl::StrCat(name.text, " is an input: inputs are read only (PS-3.7)"));
     return;
   }
+  if (!Addressable(ref, name.loc)) return;
   const Shape block = kernel_.refs[ref].BlockShape();
   const absl::Span<const Expr> ranges(s.target.args.data() + 1, s.target.args.size() - 1);
   Node store;
@@ -91,7 +95,9 @@ void KernelElaborator::Store(const Statement& s) {
   if (!SlicesOf(block, ranges, s.loc, true, &store.slices, nullptr, &dropped)) return;
   Shape shape = Shape::Array(block.type, {});
   Dims full;
-  for (size_t d = 0; d < store.slices.size(); ++d) {
+  const bool smem = kernel_.refs[ref].space == Ref::Space::kSmem;
+  if (smem && !OneScalar(store, dropped, s.loc)) return;
+  for (size_t d = 0; d < store.slices.size() && !smem; ++d) {
     full.push_back(store.slices[d].size);
     if (!dropped[d]) shape.dims.push_back(store.slices[d].size);
   }
@@ -120,62 +126,6 @@ void KernelElaborator::Store(const Statement& s) {
   }
   store.operands = {node};
   Emit(std::move(store), s.loc);
-}
-
-kernel::Region KernelElaborator::Inner(const std::vector<Statement>& statements) {
-  kernel::Region inner;
-  kernel::Region* outer = region_;
-  region_ = &inner;
-  scopes_.emplace_back();
-  Body(statements);
-  scopes_.pop_back();
-  region_ = outer;
-  return inner;
-}
-
-void KernelElaborator::When(const Statement& s) {
-  Value condition = Eval(s.value);
-  NodeId node = -1;
-  if (condition && AsNode(&condition)) {
-    node = condition.node;
-    if (!ShapeOf(condition).IsScalar() || ShapeOf(condition).type != Type::kPred) {
-      Error(
-          DiagCode::kKernelShape, s.value.loc,
-          absl::StrCat("condition of type ", ToString(ShapeOf(condition), false), ", not pred[]"));
-    }
-  }
-  Node when;
-  when.kind = Node::Kind::kWhen;
-  when.shape = Shape::Tuple({});
-  for (const auto& block : s.blocks) when.regions.push_back(Inner(block));
-  if (node < 0) return;
-  when.operands = {node};
-  Emit(std::move(when), s.loc);
-}
-
-void KernelElaborator::For(const Statement& s) {
-  Node loop;
-  loop.kind = Node::Kind::kFor;
-  loop.shape = Shape::Tuple({});
-  loop.name = s.name;
-  KernelExpr lower, upper;
-  const bool ok =
-      Static(s.value, false, &lower, &loop.lower) && Static(s.limit, false, &upper, &loop.upper);
-  if (ok && (kernel::UsesParam(lower) || kernel::UsesParam(upper))) {
-    loop.bound_exprs = {std::move(lower), std::move(upper)};
-  }
-  kernel::Region inner;
-  kernel::Region* outer = region_;
-  region_ = &inner;
-  scopes_.emplace_back();
-  Define(s.name, s.loc, {Symbol::Kind::kLoop, loops_, {}});
-  ++loops_;
-  Body(s.blocks[0]);
-  --loops_;
-  scopes_.pop_back();
-  region_ = outer;
-  loop.regions.push_back(std::move(inner));
-  if (ok) Emit(std::move(loop), s.loc);
 }
 
 void KernelElaborator::Assert(const Statement& s) {
@@ -495,10 +445,15 @@ Value KernelElaborator::EvalIndex(const Expr& e) {
   Node load;
   load.kind = Node::Kind::kLoad;
   load.ref = static_cast<int>(s->index);
+  if (!Addressable(load.ref, e.loc)) return {};
   const Shape block = kernel_.refs[load.ref].BlockShape();
   load.shape = Shape::Array(block.type, {});
   std::vector<bool> dropped;
   if (!SlicesOf(block, ranges, e.loc, true, &load.slices, nullptr, &dropped)) return {};
+  if (kernel_.refs[load.ref].space == Ref::Space::kSmem) {
+    if (!OneScalar(load, dropped, e.loc)) return {};
+    return NodeValue(Emit(std::move(load), e.loc), e.loc);
+  }
   Dims kept;
   for (size_t d = 0; d < load.slices.size(); ++d) {
     load.shape.dims.push_back(load.slices[d].size);

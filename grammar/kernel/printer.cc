@@ -41,7 +41,11 @@ Operand OperandSyntax(const kernel::Ref& ref, const kernel::Kernel& k) {
   const bool scratch = ref.role == kernel::Ref::Role::kScratch;
   o.role = scratch ? "scratch" : ref.role == kernel::Ref::Role::kIn ? "in" : "out";
   o.name = ref.name;
-  o.array = ArraySyntax(ref.shape, scratch ? 1 : 0);
+  using Space = kernel::Ref::Space;
+  o.array = ArraySyntax(ref.shape, scratch && ref.space == Space::kWindow ? 1 : 0);
+  if (ref.space == Space::kSemaphore) o.array.type = "semaphore";
+  if (ref.space == Space::kHbm) o.space = "hbm";
+  if (ref.space == Space::kSmem) o.space = "smem";
   const size_t rank = ref.shape.dims.size();
   for (size_t d = 0; d < ref.dim_exprs.size() && d < rank; ++d) {
     o.array.dims[d] = kernel_text::StaticSyntax(ref.dim_exprs[d], k);

@@ -48,14 +48,15 @@ struct Array {
 };
 
 struct Statement {
-  enum class Kind : uint8_t { kAssign, kStore, kWhen, kFor, kAssert };
+  enum class Kind : uint8_t { kAssign, kStore, kWhen, kFor, kWhile, kAssert };
   Kind kind = Kind::kAssign;
   std::string name;      // kAssign, kFor
   std::string op = "=";  // kStore: = += -= *= /=
   Expr target;           // kStore: kIndex of a name
-  Expr value, limit;     // kFor: value .. limit; kWhen, kAssert: the condition
+  Expr value, limit;     // kFor: value .. limit; kWhen, kWhile, kAssert: the condition
+  std::string unroll;    // kFor: "", or copies of the body a trip; "0": all trips
   std::string message;   // kAssert
-  std::vector<std::vector<Statement>> blocks;  // kWhen: 1 or 2, kFor: 1
+  std::vector<std::vector<Statement>> blocks;  // kWhen: 1 or 2, kFor, kWhile: 1
   std::string comment;                         // printed behind it
   Loc loc;
 };
@@ -77,6 +78,7 @@ struct Operand {
   std::string role;  // in, out, scratch
   std::string name;
   Array array;
+  std::string space;  // "", hbm, smem
   bool has_block = false, has_at = false;
   std::vector<Expr> block, at;  // a block dimension may be the name squeeze
   std::string buffers;          // integer or ""

@@ -44,6 +44,13 @@ class Parser {
     Next();
     return true;
   }
+  // Words that begin a statement but may name values too (HLO instructions are called so): a value
+  // is assigned or indexed.
+  bool Starts(absl::string_view word) const {
+    const Token& after = Peek(1);
+    const bool value = after.kind == Kind::kPunct && (after.text == "=" || after.text == "[");
+    return Peek().kind == Kind::kName && Peek().text == word && !value;
+  }
   void Fail(std::string message) {
     if (!failed_) diags_->Add(DiagCode::kSyntax, source_, Peek().loc, std::move(message));
     failed_ = true;
@@ -376,6 +383,7 @@ void Parser::OperandDecl(Kernel* k) {
   o.name = Definition("an operand");
   Expect(":");
   o.array = ParseArray();
+  if (!failed_ && Take("hbm")) o.space = "hbm";
   if (!failed_ && Take("block")) {
     o.has_block = true;
     if (Expect("[")) {
@@ -411,6 +419,7 @@ void Parser::ScratchDecl(Kernel* k) {
     o.name = Definition("a scratch buffer");
     Expect(":");
     o.array = ParseArray();
+    if (!failed_ && Take("smem")) o.space = "smem";
     k->operands.push_back(std::move(o));
   } while (!failed_ && Take(","));
   Expect(";");
@@ -446,6 +455,13 @@ void Parser::ParseStatement(std::vector<Statement>* out) {
     s.value = Or();
     Expect("..");
     s.limit = Or();
+    if (!failed_ && Take("unroll")) s.unroll = Peek().kind == Kind::kInteger ? Integer() : "0";
+    s.blocks.emplace_back();
+    ParseBlock(&s.blocks.back());
+  } else if (Starts("while")) {
+    Next();
+    s.kind = Statement::Kind::kWhile;
+    s.value = Or();
     s.blocks.emplace_back();
     ParseBlock(&s.blocks.back());
   } else if (Take("assert")) {

@@ -143,6 +143,7 @@ void Printer::Print(const Array& a) {
 void Printer::Print(const Operand& o) {
   absl::StrAppend(&text, "  ", o.role, " ", o.name, ": ");
   Print(o.array);
+  if (!o.space.empty()) absl::StrAppend(&text, " ", o.space);
   if (o.has_block) {
     absl::StrAppend(&text, " block [");
     PrintAll(o.block);
@@ -193,6 +194,14 @@ void Printer::Print(const Statement& s, int indent) {
       Print(s.value, 0);
       absl::StrAppend(&text, "..");
       Print(s.limit, 0);
+      if (!s.unroll.empty()) absl::StrAppend(&text, " unroll");
+      if (s.unroll != "0" && !s.unroll.empty()) absl::StrAppend(&text, " ", s.unroll);
+      absl::StrAppend(&text, " ");
+      Print(s.blocks[0], indent);
+      break;
+    case Statement::Kind::kWhile:
+      absl::StrAppend(&text, "while ");
+      Print(s.value, 0);
       absl::StrAppend(&text, " ");
       Print(s.blocks[0], indent);
       break;

@@ -52,6 +52,7 @@ absl::string_view FirstWords(absl::string_view text) {
 }
 
 constexpr int kWindowAttempts = 8;
+constexpr int64_t kTlpSpillWords = 4096;  // at the end of SMEM
 
 class Road {
  public:
@@ -254,7 +255,7 @@ bool Road::AssembleAll() {
     // The TLP lives on while kernels run: its spill slots lie after theirs.
     bool tlp = &f == &done_.llo->tlp;
     ao.spill_row = std::max(FirstFreeRow(f, region_.first_row), tlp ? spill_end : int64_t{0});
-    ao.spill_word = tlp ? options_.chip->smem_bytes / 8 : 0;
+    ao.spill_word = tlp ? options_.chip->smem_bytes / 4 - kTlpSpillWords : FirstFreeWord(f);
     int64_t rows = 0;
     if (!Assemble(f, *options_.chip, ao, out, &rows, diags_)) return false;
     out->info.vmem_bytes += rows * 512;

@@ -31,6 +31,8 @@ inline Chip SmallChip() {
   chip.hbm_bytes = int64_t{1} << 34;
   chip.vmem_bytes = int64_t{128} << 20;
   chip.scoped_vmem_bytes = int64_t{1} << 20;
+  chip.smem_bytes = 1 << 20;
+  chip.sync_flags = 512;
   return chip;
 }
 
