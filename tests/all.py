@@ -24,6 +24,7 @@ SCRIPTS = [
     ('readme', ['tests/readme.py', '--tpuc', '{tpuc}']),
     ('chips', ['tests/chips.py', '--tpuc', '{tpuc}']),
     ('sweep', ['tests/sweep.py', '--tpuc', '{tpuc}']),
+    ('kernels', ['tests/kernels/run.py', '--tpuc', '{tpuc}']),
     ('trace', ['tests/trace.py', '--tpuc', '{tpuc}']),
     ('golden', ['tests/golden.py', '--tpuc', '{tpuc}']),
 ]
