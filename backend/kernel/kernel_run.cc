@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "backend/kernel/expr.h"
 #include "backend/kernel/scalar.h"
-#include "src/ir/native.h"
 #include "src/eval/strided.h"
+#include "src/ir/native.h"
 
 namespace tpuc::kernel {
 namespace {

@@ -62,8 +62,7 @@ void BodyVerifier::VerifyRegion(const Region& region) {
     placed_[id] = true;
     const Node& n = k_.nodes[id];
     if (!VerifyOperands(n)) continue;
-    if (n.kind == Node::Kind::kWhen || n.kind == Node::Kind::kFor ||
-        n.kind == Node::Kind::kWhile) {
+    if (n.kind == Node::Kind::kWhen || n.kind == Node::Kind::kFor || n.kind == Node::Kind::kWhile) {
       VerifyControl(id, n);
     } else {
       VerifyNode(n);
@@ -87,8 +86,8 @@ bool BodyVerifier::VerifyOperands(const Node& n) {
           "values of a when or for are not seen outside: use scratch");
     return false;
   }
-  const bool one = n.kind == Node::Kind::kStore || n.kind == Node::Kind::kWhen ||
-                   n.kind == Node::Kind::kWhile;
+  const bool one =
+      n.kind == Node::Kind::kStore || n.kind == Node::Kind::kWhen || n.kind == Node::Kind::kWhile;
   const bool bounds = n.kind == Node::Kind::kFor && n.operands.size() == 2;
   if (n.kind != Node::Kind::kHlo && !bounds && n.operands.size() != (one ? 1 : 0)) {
     Error(DiagCode::kKernelBody, n, "a statement with the wrong number of operands");

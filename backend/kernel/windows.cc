@@ -117,8 +117,8 @@ std::vector<WindowBytes> WindowsOf(const Kernel& kernel) {
     const Ref& ref = kernel.refs[r];
     WindowBytes w;
     w.ref = static_cast<int>(r);
-    const bool view = ref.space != Ref::Space::kWindow ||
-                      (ref.role != Ref::Role::kScratch && ref.InVmem());
+    const bool view =
+        ref.space != Ref::Space::kWindow || (ref.role != Ref::Role::kScratch && ref.InVmem());
     if (!view) w.bytes = DeviceBytes(WindowShape(ref));
     // A window that never moves needs no second buffer (PS-2.8).
     const bool moves = std::any_of(ref.index.begin(), ref.index.end(), UsesAxis);
@@ -170,8 +170,8 @@ bool CheckSmemBudget(const Kernel& kernel, std::shared_ptr<const Source> source,
     if (ref.space != Ref::Space::kSmem) continue;
     const int64_t size = SaturatingMul(SaturatingAdd(elements, 7) / 8, 32);
     bytes = SaturatingAdd(bytes, size);
-    sizes.push_back({size, absl::StrCat(ref.name, " ", ToString(ref.shape, false), ": ", size,
-                                        " bytes")});
+    sizes.push_back(
+        {size, absl::StrCat(ref.name, " ", ToString(ref.shape, false), ": ", size, " bytes")});
   }
   if (flags > chip.sync_flags) {
     diags->Add(DiagCode::kOutOfSyncFlags, source, kernel.loc,

@@ -176,8 +176,7 @@ void Lowering::FindScalarUses() {
   for (const Node& n : k.nodes) {
     starts(n.slices);
     for (const kernel::RefView& v : n.views) starts(v.slices);
-    const bool smem_store =
-        n.kind == Node::Kind::kStore && k.refs[n.ref].space == RefSpace::kSmem;
+    const bool smem_store = n.kind == Node::Kind::kStore && k.refs[n.ref].space == RefSpace::kSmem;
     const bool all = n.kind != Node::Kind::kHlo && n.kind != Node::Kind::kStore;
     if (!all && !smem_store) continue;
     for (NodeId o : n.operands) use(o);

@@ -58,12 +58,12 @@ struct RefState {
 
 struct NodeInfo {
   VLayout natural;
-  bool flexible = false;  // cheap in any layout: constants, iota, broadcasts of such
-  bool scalar = false;    // computed on the scalar core
+  bool flexible = false;   // cheap in any layout: constants, iota, broadcasts of such
+  bool scalar = false;     // computed on the scalar core
   bool to_scalar = false;  // computed on vectors, wanted on the scalar core
-  bool mat = false;       // has a VMEM temporary (view) once its nest has run
-  bool ready = false;     // .. and it has run
-  bool stable = false;    // depends on nothing that the kernel writes
+  bool mat = false;        // has a VMEM temporary (view) once its nest has run
+  bool ready = false;      // .. and it has run
+  bool stable = false;     // depends on nothing that the kernel writes
   MemView view;
   int source = -1;  // source row
   int uses = 0;

@@ -37,7 +37,8 @@ int64_t Lowering::Work(const kernel::Region& region) const {
       int64_t w = Work(r);
       total += w;
     }
-    if (n.kind == Node::Kind::kStore && !IsOrdered(id)) total += TileCount(dims(n.operands[0]), LayoutOfStore(n));
+    if (n.kind == Node::Kind::kStore && !IsOrdered(id))
+      total += TileCount(dims(n.operands[0]), LayoutOfStore(n));
     if (n.kind != Node::Kind::kHlo && n.kind != Node::Kind::kLoad) continue;
     if (info[id].scalar || n.op == Op::kConstant) continue;
     VLayout l = info[id].flexible ? DefaultVLayout(n.shape.rank()) : info[id].natural;

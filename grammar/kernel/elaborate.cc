@@ -279,11 +279,13 @@ bool KernelElaborator::ArrayShape(const Array& syntax, int64_t memory_space, Sha
 
 void KernelElaborator::CheckSpace(const Operand& syntax, const Ref& ref) {
   if (ref.space == Ref::Space::kHbm && (syntax.has_block || syntax.has_at)) {
-    Error(DiagCode::kKernelMemory, syntax.loc,
-          absl::StrCat(ref.name, " stays in HBM, whole: it has no block and no index map (PS-2.7)"));
+    Error(
+        DiagCode::kKernelMemory, syntax.loc,
+        absl::StrCat(ref.name, " stays in HBM, whole: it has no block and no index map (PS-2.7)"));
   }
   if (ref.space == Ref::Space::kHbm && ref.InVmem()) {
-    Error(DiagCode::kKernelMemory, syntax.loc, absl::StrCat(ref.name, ": hbm and a layout in VMEM"));
+    Error(DiagCode::kKernelMemory, syntax.loc,
+          absl::StrCat(ref.name, ": hbm and a layout in VMEM"));
   }
   if (ref.space == Ref::Space::kSmem && BitsOf(ref.shape.type) != 32) {
     Error(DiagCode::kKernelMemory, syntax.loc,
@@ -300,7 +302,7 @@ void KernelElaborator::DeclareOperand(const Operand& syntax) {
   ref.role = scratch ? Ref::Role::kScratch : syntax.role == "in" ? Ref::Role::kIn : Ref::Role::kOut;
   const Symbol symbol{Symbol::Kind::kRef, static_cast<int64_t>(kernel_.refs.size()), {}};
   const bool semaphore = syntax.array.type == "semaphore";
-  ref.space = semaphore                 ? Ref::Space::kSemaphore
+  ref.space = semaphore                ? Ref::Space::kSemaphore
               : syntax.space == "hbm"  ? Ref::Space::kHbm
               : syntax.space == "smem" ? Ref::Space::kSmem
                                        : Ref::Space::kWindow;

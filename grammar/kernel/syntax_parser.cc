@@ -674,7 +674,8 @@ std::unique_ptr<File> Parser::ParseFile() {
 
 std::optional<Expr> Parser::ParseOneExpression() {
   Expr e = Or();
-  if (!failed_ && Peek().kind != Kind::kEnd) Fail(absl::StrCat("expected the end, found ", Found()));
+  if (!failed_ && Peek().kind != Kind::kEnd)
+    Fail(absl::StrCat("expected the end, found ", Found()));
   if (failed_ || diags_->errors() > errors_before_) return std::nullopt;
   return e;
 }
