@@ -97,6 +97,8 @@ TEST(Check, OracleLimits) {
   EXPECT_FALSE(CheckResults({Vector<int32_t>(Type::kS32, {1})}, {Vector<int32_t>(Type::kS32, {2})},
                             dots, &text)
                    .ok);
+  // Subnormal results equal zero, also where there are no others.
+  EXPECT_TRUE(CheckResults({F32({1e-39f, 1e-40f})}, {F32({0, 0})}, dots, &text).ok);
   CheckLimits loose{true, {0, 5, -1}, 0, false};
   EXPECT_TRUE(CheckResults({F32({1})}, {F32({6})}, loose, &text).ok);
 }
