@@ -15,6 +15,8 @@ namespace {
 
 constexpr int64_t kMostRuns = 6000;         // in code
 constexpr int64_t kMostElements = 1 << 26;  // of a result whose plan is made
+constexpr int64_t kMostRunsOfWhole = 512;   // without loops where blocks are one value
+constexpr int64_t kMostRunsOfBody = 128;    // of a loop without loops in it
 constexpr int64_t kBodyRuns = 32;           // in a loop's body, to hide latencies
 
 // The memory row and lane of element `index` in a form of 32-bit elements.
@@ -273,7 +275,9 @@ void Lowering::EmitUnit(const MoveUnit& unit, NodeId id, MoveState* s) {
 void Lowering::EmitUnits(NodeId id, int64_t begin, int64_t end, MoveState* s) {
   while (begin < end && !failed_) {
     Repeat r;
-    if (!whole && s->plan.Runs(begin, end) > kBodyRuns) r = FindRepeat(s->plan, begin, end);
+    // Memory to memory, so of no use to hold as one value, be the rest of the block one or not.
+    int64_t most = whole ? kMostRunsOfWhole : kMostRunsOfBody;
+    if (s->plan.Runs(begin, end) > most) r = FindRepeat(s->plan, begin, end);
     if (r.times > 1) {
       int64_t unroll = kBodyRuns / std::max<int64_t>(1, s->plan.Runs(begin, begin + r.period));
       unroll = std::min(std::max<int64_t>(1, unroll), r.times / 2);
