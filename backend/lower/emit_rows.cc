@@ -237,6 +237,10 @@ struct Lowering::MoveState {
     std::vector<int64_t> from;
   };
   std::vector<InLoop> loops;
+  // Units are of so many rows at once, one to a sublane, these rows apart.
+  int wide = 1;
+  int64_t to_step = 0;
+  std::vector<int64_t> from_step;
 };
 
 void Lowering::EmitUnit(const MoveUnit& unit, NodeId id, MoveState* s) {
@@ -259,43 +263,71 @@ void Lowering::EmitUnit(const MoveUnit& unit, NodeId id, MoveState* s) {
       terms.push_back(counted(s->loops[l].from[run.source], l));
     }
     isa::MemRef mem = Address(s->from[run.source], run.row, terms);
-    mem.sublane_stride = 0;
+    mem.sublane_stride = s->wide > 1 ? static_cast<int32_t>(s->from_step[run.source]) : 0;
+    if (s->wide > 1) mem.sublane_mask = SublaneMask(0, s->wide);
     Operand v = RotateLanes(b_.Load(mem), run.lane - run.from);
     row = first ? v : Vsel(MaskOf(0, kSublanes, run.lane, run.lane + run.count), v, row);
     first = false;
   }
   Terms terms;
   for (size_t l = 0; l < s->loops.size(); ++l) terms.push_back(counted(s->loops[l].to, l));
-  isa::MemRef mem = Address(s->to, unit.to, terms);
-  mem.sublane_mask = SublaneMask(0, unit.rows);
-  b_.Store(mem, row);
-  ++f->info.temp_stores;
+  for (int32_t k = 0; k < (s->wide > 1 ? unit.rows : 1); ++k) {
+    isa::MemRef mem = Address(s->to, unit.to + k, terms);
+    mem.sublane_mask = SublaneMask(0, s->wide > 1 ? s->wide : unit.rows);
+    if (s->wide > 1) mem.sublane_stride = static_cast<int32_t>(s->to_step);
+    b_.Store(mem, row);
+    ++f->info.temp_stores;
+  }
+}
+
+// Up to eight of the repetitions at once, one to a sublane.
+void Lowering::Widen(MoveState* s, Repeat* r) {
+  s->wide = static_cast<int>(std::min(kSublanes, r->times));
+  s->to_step = r->to;
+  s->from_step = r->from;
+  r->times /= s->wide;
+  for (int64_t& x : r->from) x *= s->wide;
+  r->to *= s->wide;
 }
 
 void Lowering::EmitUnits(NodeId id, int64_t begin, int64_t end, MoveState* s) {
   while (begin < end && !failed_) {
-    Repeat r;
     // Memory to memory, so of no use to hold as one value, be the rest of the block one or not.
     int64_t most = whole ? kMostRunsOfWhole : kMostRunsOfBody;
-    if (s->plan.Runs(begin, end) > most) r = FindRepeat(s->plan, begin, end);
-    if (r.times > 1) {
-      int64_t unroll = kBodyRuns / std::max<int64_t>(1, s->plan.Runs(begin, begin + r.period));
-      unroll = std::min(std::max<int64_t>(1, unroll), r.times / 2);
-      r.period *= unroll;
-      r.times /= unroll;
-      for (int64_t& x : r.from) x *= unroll;
-      r.to *= unroll;
-    }
+    bool widen = s->wide == 1;
+    Repeat r;
+    if (widen || s->plan.Runs(begin, end) > most) r = FindRepeat(s->plan, begin, end);
     if (r.times <= 1) {
       EmitUnit(s->plan.units[begin++], id, s);
       continue;
     }
-    EmitLoop(r.times, 1, [&](int loop) {
-      s->loops.push_back({loop, r.to, r.from});
-      EmitUnits(id, begin, begin + r.period, s);
-      s->loops.pop_back();
-    });
-    begin += r.period * r.times;
+    int64_t wide = 1;
+    if (widen) {
+      Widen(s, &r);
+      wide = s->wide;
+    }
+    int64_t runs = std::max<int64_t>(1, s->plan.Runs(begin, begin + r.period));
+    int64_t copies = std::min(std::max<int64_t>(1, kBodyRuns / runs), r.times);
+    if (copies < r.times) copies = std::max<int64_t>(1, std::min(copies, r.times / 2));
+    int64_t copy = r.period * wide, times = r.times / copies;
+    int64_t units = copy * copies * times;
+    auto body = [&] {
+      for (int64_t c = 0; c < copies; ++c) {
+        EmitUnits(id, begin + c * copy, begin + c * copy + r.period, s);
+      }
+    };
+    if (times == 1) {
+      body();
+    } else {
+      for (int64_t& x : r.from) x *= copies;
+      EmitLoop(times, 1, [&](int loop) {
+        s->loops.push_back({loop, r.to * copies, r.from});
+        body();
+        s->loops.pop_back();
+      });
+    }
+    if (widen) s->wide = 1;
+    begin += units;
   }
 }
 

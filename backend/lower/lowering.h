@@ -304,6 +304,7 @@ class Lowering {
   MovePlan PlanMove(NodeId id, const MemForm& to, absl::Span<const MemForm> from);
   struct MoveState;
   void EmitUnit(const MoveUnit& unit, NodeId id, MoveState* state);
+  static void Widen(MoveState* s, Repeat* r);
   void EmitUnits(NodeId id, int64_t begin, int64_t end, MoveState* state);
 
   // ---- emit_dot.cc ----
