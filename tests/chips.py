@@ -3,7 +3,7 @@
 
   tests/chips.py --tpuc build/tpuc
 
-For each chip of `list chips` and each example: right values (--check), -O0 gives the values of -O2, timing only gives the cycles of a run
+For each chip of `list chips` and each example: right values (--check), also with --strips=whole, -O0 gives the values of -O2, timing only gives the cycles of a run
 with values, saved bundles run on their own chip without --chip and are refused by another. The chips' tables: the same names for all, each
 number with its kind and source, and the peak of the MXUs as published (chips.md section 2).
 """
@@ -42,6 +42,7 @@ def check_example(tool, chip, others, src, fail):
     cycles, values = tool.run(src, '--chip', chip, '--check')
     if tool.run(src, '--chip', chip, '-O0', '--check')[1] != values:
         fail('-O0 gives other values')
+    tool.text('run', src, '--chip', chip, '--strips=whole', '--check')
     if json.loads(tool.text('run', '--json', '--timing-only', src, '--chip', chip))['cycles'] != cycles:
         fail('--timing-only gives other cycles')
     saved = os.path.join(tool.tmp, 'bundles.txt')
