@@ -30,6 +30,9 @@ struct Loop {
   int first = 0, last = 0;
   int64_t trips = -1;
   bool is_grid = false;          // the loop over grid steps
+  // Of one block: in the first trip the first matmul of each MXU takes the staged weights. (Its
+  // queues may not be empty between trips once it is pipelined, so the trip is not apart.)
+  bool latch = false;
 };
 
 // VMEM rows, SMEM words or sync flags that the function owns while it runs, at absolute places: the

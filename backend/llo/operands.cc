@@ -14,6 +14,11 @@ bool IsXposeEnd(Opcode op) { return op == Opcode::kVxposeEnd || op == Opcode::kV
 
 bool IsMatmul(Opcode op) { return Info(op).unit == Unit::kMxu && IsPush(op); }
 bool IsLatch(Opcode op) { return op == Opcode::kVmatmulLatch || op == Opcode::kVmatmulLatchMsk; }
+Opcode Latching(Opcode matmul) {
+  return matmul == Opcode::kVmatmulMsk || matmul == Opcode::kVmatmulLatchMsk
+             ? Opcode::kVmatmulLatchMsk
+             : Opcode::kVmatmulLatch;
+}
 bool IsMubr(Opcode op) { return op == Opcode::kVmatprepMubr || op == Opcode::kVmatprepMubrMsk; }
 bool IsSubr(Opcode op) { return op == Opcode::kVmatprepSubr || op == Opcode::kVmatprepSubrMsk; }
 bool IsWeightPush(Opcode op) {

@@ -21,6 +21,7 @@ bool IsXposeMember(isa::Opcode op);  // further pushes: operand 0 is the token o
 bool IsXposeEnd(isa::Opcode op);     // last (or only) push
 bool IsMatmul(isa::Opcode op);
 bool IsLatch(isa::Opcode op);  // matmul that first takes the staged weights
+isa::Opcode Latching(isa::Opcode matmul);  // the same matmul with a latch
 bool IsMubr(isa::Opcode op);
 bool IsSubr(isa::Opcode op);
 bool IsWeightPush(isa::Opcode op);

@@ -211,6 +211,9 @@ void Verifier::CheckLoops() {
         last.insts.back().target != loop.first) {
       Report(DiagCode::kLloMalformed, "the loop's last block does not branch back to its first");
     }
+    if (loop.latch && loop.first != loop.last) {
+      Report(DiagCode::kLloMalformed, "a loop that latches weights has more than one block");
+    }
   }
 }
 

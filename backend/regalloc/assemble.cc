@@ -10,6 +10,7 @@
 #include "backend/regalloc/color.h"
 #include "backend/regalloc/emit.h"
 #include "backend/regalloc/memory_form.h"
+#include "backend/regalloc/peel.h"
 #include "backend/regalloc/pipelining.h"
 #include "backend/regalloc/prepare.h"
 #include "backend/regalloc/reuse.h"
@@ -37,6 +38,8 @@ class Assembler {
   }
   bool Run();
   int64_t spill_rows() const { return area_.rows; }
+  // Loops that latch weights and could not be pipelined.
+  std::vector<int> LatchingLoops() const;
 
  private:
   bool Fail(DiagCode code, const std::string& message) {
@@ -265,6 +268,14 @@ void Assembler::Describe(const std::vector<int>& block_start) {
   out_.info.max_live_vregs = coloring_.max_live[ClassIndex(RegClass::kVector)];
 }
 
+std::vector<int> Assembler::LatchingLoops() const {
+  std::vector<int> loops;
+  for (size_t l = 0; l < f_.loops.size(); ++l) {
+    if (f_.loops[l].latch) loops.push_back(static_cast<int>(l));
+  }
+  return loops;
+}
+
 bool Assembler::Run() {
   SetCurrentStage(absl::StrCat("schedule ", f_.name));
   out_ = isa::Function();
@@ -294,10 +305,23 @@ bool Assembler::Run() {
 
 bool Assemble(const llo::Function& function, const Chip& chip, const AssembleOptions& options,
               isa::Function* out, int64_t* spill_rows_used, DiagSink* diags) {
-  Assembler assembler(function, chip, options, out, diags);
-  bool ok = assembler.Run();
-  if (spill_rows_used != nullptr) *spill_rows_used = assembler.spill_rows();
-  return ok;
+  llo::Function f = function;
+  std::vector<int> apart;  // loops whose first trip cannot be pipelined with the others
+  if (options.opt_level == 0) {
+    for (size_t l = 0; l < f.loops.size(); ++l) {
+      if (f.loops[l].latch) apart.push_back(static_cast<int>(l));
+    }
+  }
+  for (bool again = true; again;) {
+    for (int l : apart) regalloc::PeelLatch(&f, l);
+    Assembler assembler(f, chip, options, out, diags);
+    bool ok = assembler.Run();
+    if (spill_rows_used != nullptr) *spill_rows_used = assembler.spill_rows();
+    if (!ok) return false;
+    apart = assembler.LatchingLoops();
+    again = !apart.empty();
+  }
+  return true;
 }
 
 }  // namespace tpuc

@@ -155,6 +155,7 @@ bool Pipeliner::Replace(int loop, schedule::PipelinedLoop pipelined) {
   }
   f_.loops[loop].first = f_.loops[loop].last = block + (parts == 3 ? 1 : 0);
   f_.loops[loop].trips = std::max<int64_t>(1, pipelined.kernel_trips);
+  f_.loops[loop].latch = false;  // done by its first trip
   Coloring coloring = Color(f_, s_, fixed_, chip_);
   bool ok = coloring.ok();
   if (ok) {

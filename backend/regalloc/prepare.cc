@@ -56,8 +56,10 @@ void SplitBlocks(llo::Function* f) {
       block.insts.back().target = first[block.insts.back().target];
     }
   }
-  for (llo::Loop& loop : f->loops)
-    loop = {first[loop.first], last[loop.last], loop.trips, loop.is_grid};
+  for (llo::Loop& loop : f->loops) {
+    loop.first = first[loop.first];
+    loop.last = last[loop.last];
+  }
   f->blocks = std::move(blocks);
 }
 

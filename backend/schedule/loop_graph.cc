@@ -193,6 +193,11 @@ void LoopBuilder::MxuEdges() {
       if (llo::IsWeightPush(i.op)) pushes.push_back(n);
       if (llo::IsLatch(i.op)) latches.push_back(n);
     }
+    g_.latches.push_back(matmuls.empty() ? -1 : matmuls.front());
+    if (g_.latch && !matmuls.empty() && !weight.empty()) {
+      // What is pushed in the first trip comes behind its latch.
+      Add(matmuls.front(), weight.front(), one, 0);
+    }
     // Neighbours of a list, the last and the first of the next trip among them.
     auto chain = [&](const std::vector<int>& list, auto latency) {
       for (size_t k = 0; k < list.size(); ++k) {
@@ -315,6 +320,9 @@ bool LoopBuilder::Run() {
   g_ = LoopGraph();
   g_.block = &block_;
   g_.size = static_cast<int>(block_.insts.size()) - 1;  // without the branch
+  for (const llo::Loop& l : context_.function->loops) {
+    g_.latch |= l.latch && l.first == block_id_ && l.last == block_id_;
+  }
   if (!Supported()) return false;
   FindRegisters();
   FindDead();

@@ -45,6 +45,8 @@ struct LoopGraph {
   std::vector<std::vector<int32_t>> pops;
   std::vector<std::vector<int32_t>> members;  // of transposes, by start
   std::vector<LoopRegister> registers;        // written in the loop
+  bool latch = false;                         // as llo::Loop
+  std::vector<int> latches;                   // by MXU: its first matmul (-1: none)
 };
 
 // False if the loop holds what cannot be pipelined: DMA, waits, traps, calls, or

@@ -163,6 +163,9 @@ Inst Expander::Instantiate(int node, int64_t trip) {
   rename(&inst.pred, false);
   rename(&inst.dest, true);
   inst.unit = m_.unit[node];
+  if (g_.latch && trip == 0 && llo::IsMatmul(inst.op) && g_.latches[inst.unit] == node) {
+    inst.op = llo::Latching(inst.op);
+  }
   return inst;
 }
 

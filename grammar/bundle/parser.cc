@@ -307,7 +307,7 @@ bool ProgramParser::LloStatement(llo::Function* f) {
     lexer_.Next();
     llo::Loop& l = f->loops.emplace_back();
     return Field("first", &l.first) && Field("last", &l.last) && Field("trips", &l.trips) &&
-           Flag("grid", &l.is_grid) && LineEnd();
+           Flag("grid", &l.is_grid) && (!IsWord("latch") || Flag("latch", &l.latch)) && LineEnd();
   }
   if (IsWord("block")) {
     lexer_.Next();

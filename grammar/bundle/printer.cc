@@ -144,7 +144,7 @@ std::string PrintLlo(const llo::Function& f) {
   }
   for (const llo::Loop& l : f.loops) {
     absl::StrAppend(&out, "  blocks first=", l.first, " last=", l.last, " trips=", l.trips,
-                    " grid=", l.is_grid ? 1 : 0, "\n");
+                    " grid=", l.is_grid ? 1 : 0, l.latch ? " latch=1" : "", "\n");
   }
   for (size_t b = 0; b < f.blocks.size(); ++b) {
     const llo::Block& block = f.blocks[b];
