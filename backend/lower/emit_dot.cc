@@ -16,9 +16,17 @@
 
 namespace tpuc::lower {
 
+// What the MXU may take in a converted operand's place: it rounds f32 to bf16 itself.
+NodeId Lowering::Unrounded(NodeId id) const {
+  const Node& n = node(id);
+  const bool rounds = n.kind == Node::Kind::kHlo && n.op == Op::kConvert &&
+                      n.shape.type == Type::kBF16 && type(n.operands[0]) == Type::kF32;
+  return rounds && !info[id].ready ? n.operands[0] : id;
+}
+
 bool Lowering::PlanDot(NodeId id, DotPlan* p) {
   const Node& n = node(id);
-  NodeId l = n.operands[0], r = n.operands[1];
+  NodeId l = Unrounded(n.operands[0]), r = Unrounded(n.operands[1]);
   Ints lb = n.IntsAttr(AttrId::kLhsBatchDims), rb = n.IntsAttr(AttrId::kRhsBatchDims);
   Ints lc = n.IntsAttr(AttrId::kLhsContractingDims), rc = n.IntsAttr(AttrId::kRhsContractingDims);
   for (NodeId o : {l, r}) {
@@ -119,13 +127,14 @@ void Lowering::Push(const DotPlan& p, const DotAt& at, Coord k0, Coord n0, int64
   const int64_t first = p.xpose ? n_left : k_left;
   for (int64_t group = CeilDiv(first, kSublanes); group-- > 0;) {
     PushGroup(p, at, k0, n0, k_left, n_left, diagonal, unit, static_cast<int>(group / kTileGroups),
-              group % kTileGroups);
+              Coord::Const(group % kTileGroups));
   }
 }
 
-// One group of eight of the first dimension, of the first (half 0) or the second tile.
+// One group of eight of the first dimension, of the first (half 0) or the second tile. Where a loop
+// counts it, that tile is whole.
 void Lowering::PushGroup(const DotPlan& p, const DotAt& at, Coord k0, Coord n0, int64_t k_left,
-                         int64_t n_left, bool diagonal, int unit, int half, int64_t g) {
+                         int64_t n_left, bool diagonal, int unit, int half, Coord g) {
   auto prep = [&](Operand v, Operand mask, bool masked) {
     if (masked) {
       b_.Op(Opcode::kVmatprepSubrMsk, {mask, v}, unit);
@@ -151,33 +160,35 @@ void Lowering::PushGroup(const DotPlan& p, const DotAt& at, Coord k0, Coord n0, 
   // `first`: the dimension cut in groups of 8 (K plain, N transposed); `second`: in tiles of 128.
   int64_t first = p.xpose ? n_left : k_left, second = p.xpose ? k_left : n_left;
   Coord first0 = (p.xpose ? n0 : k0) * kTileGroups, second0 = p.xpose ? k0 : n0;
-  auto get = [&](int64_t group, int64_t tile) {
-    Coord f = first0 + group, s = second0 + tile;
+  CHECK(first0.is_const() || g.is_const());
+  const Coord f = (g.is_const() ? first0 + g.c : g + first0.c) + half * kTileGroups;
+  auto get = [&](int64_t tile) {
+    Coord s = second0 + tile;
     return p.xpose ? Weight(p, at, s, f) : Weight(p, at, f, s);
   };
   // K beyond the array counts as 0: sublanes of the last group (plain), lanes of the last tile.
-  auto mask_of = [&](int64_t group, int64_t tile, Operand* mask) {
+  auto mask_of = [&](int64_t tile, Operand* mask) {
     if (p.xpose) {
       int64_t lanes = std::min(kLanes, second - tile * kLanes);
       if (lanes < kLanes) *mask = MaskOf(0, kSublanes, 0, lanes);
       return lanes < kLanes;
     }
-    int64_t rows = std::min(kSublanes, first - group * kSublanes);
+    if (!g.is_const()) return false;
+    int64_t rows = std::min(kSublanes, first - (half * kTileGroups + g.c) * kSublanes);
     if (rows < kSublanes) *mask = MaskOf(0, rows, 0, kLanes);
     return rows < kSublanes;
   };
-  int64_t group = half * kTileGroups + g;
-  Operand low = get(group, 0);
+  Operand low = get(0);
   Operand mask, mask2;
-  bool masked = mask_of(group, 0, &mask);
+  bool masked = mask_of(0, &mask);
   if (diagonal) {
     prep(low, mask, masked);
     push(2, low, mask, masked);
     return;
   }
   if (second > kLanes) {
-    bool masked2 = mask_of(group, 1, &mask2);
-    prep(get(group, 1), mask2, masked2);
+    bool masked2 = mask_of(1, &mask2);
+    prep(get(1), mask2, masked2);
   }
   push(half, low, mask, masked);
 }

@@ -69,6 +69,7 @@ Operand Lowering::EvalReshape(NodeId id, VLayout layout, const Coords& at) {
   if (sub) want.sub = have.sub;
   if (lane) want.lane = have.lane;
   Operand v = Get(x, want, c);
+  if (lane && (info[x].alike >> have.lane & 1)) lane = false;
   return sub || lane ? Replicate(v, sub, lane) : v;
 }
 
@@ -155,6 +156,10 @@ Operand Lowering::EvalSlice(NodeId id, VLayout layout, const Coords& at) {
   for (int d = 0; d < static_cast<int>(slices.size()); ++d) {
     const SliceDim& s = slices[d];
     int64_t unit = TileUnit(layout, d);
+    if (info[n.operands[0]].alike >> d & 1) {
+      c[d] = Coord::Const(0);
+      continue;
+    }
     if (unit == 1) {
       c[d] = at[d] * s.stride + s.start;
       continue;

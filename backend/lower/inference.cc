@@ -63,6 +63,9 @@ bool ScalarOp(const Node& n) {
 uint64_t Lowering::AlikeAlong(NodeId id) const {
   const Node& n = node(id);
   const int rank = n.shape.rank();
+  if (n.kind == Node::Kind::kLoad && rank == static_cast<int>(refs[n.ref].view.form.dims.size())) {
+    return refs[n.ref].alike;
+  }
   if (n.kind != Node::Kind::kHlo || rank == 0 || rank > 63) return 0;
   const uint64_t all = (uint64_t{1} << rank) - 1;
   if (n.op == Op::kIota) {
@@ -75,6 +78,16 @@ uint64_t Lowering::AlikeAlong(NodeId id) const {
     for (size_t d = 0; d < map.size(); ++d) {
       const bool stretched = dims(o)[d] != n.shape.dims[map[d]];
       if (!stretched && !(info[o].alike >> d & 1)) alike &= ~(uint64_t{1} << map[d]);
+    }
+    return alike;
+  }
+  if (n.op == Op::kSlice) return info[n.operands[0]].alike;
+  std::vector<int> operand_dim;
+  if (n.op == Op::kReshape && DegenerateReshape(n, &operand_dim)) {
+    uint64_t alike = 0;
+    for (int d = 0; d < rank; ++d) {
+      const int o = operand_dim[d];
+      if (o >= 0 && (info[n.operands[0]].alike >> o & 1)) alike |= uint64_t{1} << d;
     }
     return alike;
   }
@@ -98,6 +111,8 @@ void Lowering::InferNode(NodeId id) {
   switch (n.kind) {
     case Node::Kind::kAxis:
     case Node::Kind::kNumAxis:
+      i.scalar = i.stable = true;
+      return;
     case Node::Kind::kLoopIndex:
       i.scalar = true;
       return;
@@ -254,6 +269,48 @@ void Lowering::InferLayouts() {
   };
   walk(k.body);
   FindScalarUses();
+}
+
+namespace {
+
+void StoresIn(const kernel::Kernel& k, const kernel::Region& region, std::vector<NodeId>* stores) {
+  for (NodeId id : region.nodes) {
+    if (k.nodes[id].kind == Node::Kind::kStore) stores->push_back(id);
+    for (const kernel::Region& r : k.nodes[id].regions) StoresIn(k, r, stores);
+  }
+}
+
+}  // namespace
+
+// Scratch buffers all of whose stores write values alike in all lanes (row statistics) hold such
+// values: assumed of all, and taken back where a store disagrees.
+void Lowering::InferAlikeRefs() {
+  std::vector<NodeId> stores;
+  StoresIn(k, k.body, &stores);
+  std::vector<uint64_t> want(refs.size(), 0);
+  bool any = false;
+  for (size_t r = 0; r < refs.size(); ++r) {
+    const MemForm& form = refs[r].view.form;
+    const bool plain = k.refs[r].role == kernel::Ref::Role::kScratch && !form.flat &&
+                       form.packing == 1 && form.lane >= 0 && form.dims[form.lane] % kLanes == 0;
+    if (!plain) continue;
+    refs[r].alike = uint64_t{1} << form.lane;
+    any = true;
+  }
+  for (bool changed = any; changed;) {
+    changed = false;
+    InferLayouts();
+    for (NodeId id : stores) {
+      RefState& s = refs[node(id).ref];
+      if (s.alike == 0) continue;
+      const NodeId value = node(id).operands[0];
+      const bool same_rank = dims(value).size() == s.view.form.dims.size();
+      const bool alike = dims(value).empty() || (same_rank && (info[value].alike & s.alike) != 0);
+      if (alike && node(id).operands.size() == 1) continue;
+      s.alike = 0;
+      changed = true;
+    }
+  }
 }
 
 }  // namespace tpuc::lower

@@ -7,7 +7,8 @@
 
 namespace tpuc::lower {
 
-void Lowering::EmitLoop(int64_t trips, int64_t step, const std::function<void(int loop)>& body) {
+void Lowering::EmitLoop(int64_t trips, int64_t step, const std::function<void(int loop)>& body,
+                        bool latch) {
   if (trips <= 0 || failed_) return;
   int loop = static_cast<int>(loops.size());
   loops.push_back({f->New(RegClass::kScalar)});
@@ -29,6 +30,7 @@ void Lowering::EmitLoop(int64_t trips, int64_t step, const std::function<void(in
   l.first = first;
   l.last = b_.block();
   l.trips = trips;
+  l.latch = latch;
   f->loops.push_back(l);
   NewBlock(absl::StrCat("after", loop), outer_trips, in_grid);
 }

@@ -57,6 +57,7 @@ bool Lowering::Run() {
   f->info.ops = k.ops;
   f->info.grid_steps = f->grid_steps;
   if (!Known() || !SetUpRefs()) return false;
+  InferAlikeRefs();
   InferLayouts();
   if (failed_) return false;
   loop_index.assign(k.nodes.size(), Imm(0));

@@ -135,7 +135,7 @@ Operand Lowering::Get(NodeId id, VLayout want, const Coords& where) {
     ++f->info.temp_loads;
   } else {
     bool hoist = i.stable && (n.kind == Node::Kind::kLoad || n.op == Op::kBroadcast ||
-                              n.op == Op::kIota || n.op == Op::kReshape);
+                              n.op == Op::kIota || n.op == Op::kReshape || i.alike != 0);
     // Masks are few: half of what may be hoisted.
     constexpr int kLeftToVectors = 8;
     if (type(id) == Type::kPred && scopes[depth].budget <= kLeftToVectors) hoist = false;

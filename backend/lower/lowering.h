@@ -54,6 +54,7 @@ struct RefState {
   MemForm array;           // the whole array
   int storage = -1;        // refs of the same storage have the same number
   int64_t word = -1;       // in SMEM: first word
+  uint64_t alike = 0;      // bit d: what it holds is the same all along dimension d
 };
 
 struct NodeInfo {
@@ -170,6 +171,7 @@ class Lowering {
   // ---- layout inference: inference.cc ----
   void InferLayouts();
   void InferNode(NodeId id);
+  void InferAlikeRefs();
   uint64_t AlikeAlong(NodeId id) const;
   // A reshape that only adds or drops dimensions of size 1: result dim -> operand dim (-1: new).
   bool DegenerateReshape(const Node& n, std::vector<int>* operand_dim) const;
@@ -308,6 +310,7 @@ class Lowering {
   void EmitUnits(NodeId id, int64_t begin, int64_t end, MoveState* state);
 
   // ---- emit_dot.cc ----
+  NodeId Unrounded(NodeId id) const;
   bool PlanDot(NodeId id, DotPlan* plan);
   VLayout DotLayout(NodeId id);
   bool ReachesDot(NodeId id) const;
@@ -316,7 +319,7 @@ class Lowering {
   void Push(const DotPlan& p, const DotAt& at, Coord k0, Coord n0, int64_t k_left, int64_t n_left,
             bool diagonal, int unit);
   void PushGroup(const DotPlan& p, const DotAt& at, Coord k0, Coord n0, int64_t k_left,
-                 int64_t n_left, bool diagonal, int unit, int half, int64_t group);
+                 int64_t n_left, bool diagonal, int unit, int half, Coord group);
   Reg Multiply(Operand low, int64_t low_lanes, Operand high, bool has_high, int64_t high_lanes,
                bool latch, int unit);
   Operand EvalDot(NodeId id, VLayout layout, const Coords& at);
@@ -365,7 +368,12 @@ class Lowering {
   bool Conflicts(const NestItem& a, const NestItem& b);
   bool RowWise(const NestItem& item);
   bool InlineReduce(NodeId id);
-  bool HasLaterLoad(const kernel::Region& region, NodeId store);
+  bool HasLaterLoad(const kernel::Region& region, NodeId store,
+                    const std::vector<NestItem>& items);
+  bool MayJoin(const NestItem& item, const std::vector<NestItem>& nest);
+  bool FlowNest(const std::vector<NestItem>& nest);
+  bool MayPrecede(const std::vector<NestItem>& items, size_t from, size_t item);
+  NodeId KeptInstead(NodeId id);
   bool UsersWithin(NodeId value, const std::vector<NestItem>& nest,
                    const std::vector<NestItem>& items);
   bool StoreInPlace(const NestItem& value, std::vector<NestItem>* items);
@@ -377,6 +385,7 @@ class Lowering {
   void ClearLastRows(NodeId id);
   // ---- nest_dot.cc ----
   bool DotDrives(const NestItem& item);
+  bool Streams(const NestItem& item);  // the product's results are used as they are popped
   bool CheckPrecision(NodeId dot);
   void RowBlocks(int64_t groups, int64_t step, int64_t body,
                  const std::function<void(Coord first, int64_t count, bool latch)>& rows);
@@ -389,6 +398,25 @@ class Lowering {
   void PassesOverK(NodeId dot, const DotPlan& p, const DotAt& at, const DotColumns& columns);
   void MultiPassDot(NodeId dot, const DotPlan& p, const DotAt& at);
   void EmitDotNest(const std::vector<NestItem>& nest);
+  // ---- nest_flow.cc ----
+  bool PlanFlow(NodeId dot, DotFlow* flow);
+  bool LaneReduce(NodeId id);
+  NodeId FlowsInto(NodeId x, absl::Span<const NodeId> roots);
+  bool ReachesPast(NodeId from, NodeId target, const std::vector<char>& reduced);
+  bool FlowsOverK(NodeId dot);
+  FlowPhase PhaseOf(const NestItem& item, const DotFlow& flow, const std::vector<NestItem>& nest);
+  Coords AtRow(const Dims& dims, VLayout layout, const Coords& row);
+  void ReduceTiles(const NestItem& item, const Coords& row, int64_t from, int64_t to, bool first,
+                   bool last);
+  int64_t StripsInBody(const DotFlow& flow);
+  FlowWeights WeightsOf(const DotFlow& flow, int64_t pass, int unit);
+  void PushPass(const DotFlow& flow, const DotAt& at, int64_t pass, Coord trip, int64_t trips);
+  bool EvenPushes(const DotFlow& flow, int64_t pass, int64_t trips);
+  void ForgetCheap(const std::vector<char>& carried);
+  void FlowStrips(const DotFlow& flow, const DotAt& at, int64_t pass, Coord first, int64_t count,
+                  bool latch);
+  void EmitFlow(const DotFlow& flow, const DotAt& at);
+  void EmitFlowNest(const std::vector<NestItem>& nest);
   int64_t Work(const kernel::Region& region) const;
   // Whether `found` holds for `id` or anything it depends on that is not in memory yet.
   bool AnyBelow(NodeId id, const std::function<bool(NodeId)>& found) const;
@@ -410,7 +438,9 @@ class Lowering {
   void ForTilesFrom(const Space& space, size_t d, Coords* at,
                     const std::function<void(const Coords&)>& body);
   // A counted loop around `body`; the loop variable counts 0, step, .. below trips * step.
-  void EmitLoop(int64_t trips, int64_t step, const std::function<void(int loop)>& body);
+  // `latch`: llo::Loop::latch.
+  void EmitLoop(int64_t trips, int64_t step, const std::function<void(int loop)>& body,
+                bool latch = false);
 
   // ---- pipeline.cc ----
   bool SetUpRefs();
@@ -449,6 +479,10 @@ class Lowering {
   std::set<std::tuple<NodeId, int, int>> expanded_;  // nests: what Expand has seen
   int nesting_ = 0;                                  // of Get and Scalar
   std::vector<char> keep_;                           // nests: nodes that get a temporary
+  std::vector<int> cost_;              // nests: of making a value again, in operations
+  std::vector<NodeId> companion_;      // nests: of a reduction: the product in whose nest it runs
+  std::vector<char> flows_;            // nests: products of several passes in nest_flow.cc
+  std::map<NodeId, MemView> partial_;  // nests: what passes add up
   std::map<std::tuple<NodeId, int, int>, MemView> stored;  // copies for relayouts, by layout
   std::set<std::tuple<NodeId, int, int>> copies_done;      // .. that have been written
   int64_t next_row = 0;

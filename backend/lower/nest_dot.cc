@@ -32,6 +32,10 @@ bool Lowering::DotDrives(const NestItem& item) {
   return CeilDiv(p.k, chip.mxu_size) * CeilDiv(p.n, chip.mxu_size) <= std::max(1, chip.mxus);
 }
 
+bool Lowering::Streams(const NestItem& item) {
+  return DotDrives(item) || (item.kind == NestItem::Kind::kValue && flows_[item.node]);
+}
+
 // Calls `rows(first, count, latch)` for blocks of row groups: one block, or a first one with the
 // latch and a loop for the rest. Results of a block are popped within it: a block of `body` groups
 // is long against the latency of the last one.
@@ -177,7 +181,7 @@ std::vector<std::function<void()>> Lowering::PushesOf(const DotPlan& p, const Do
       const Coord n0 = (columns.split ? columns.np : columns.np + u) * tiles;
       pushes.push_back([this, &p, &at, pass, n0, n_left, u, group, tiles] {
         PushGroup(p, at, pass.kp * tiles, n0, pass.k_left, n_left, false, u,
-                  static_cast<int>(group / kTileGroups), group % kTileGroups);
+                  static_cast<int>(group / kTileGroups), Coord::Const(group % kTileGroups));
       });
     }
   }

@@ -52,6 +52,11 @@ bool Lowering::PlanFlow(NodeId dot, DotFlow* w) {
   return true;
 }
 
+bool Lowering::FlowsOverK(NodeId dot) {
+  DotFlow w;
+  return PlanFlow(dot, &w) && w.over_k;
+}
+
 // A sum, maximum .. over exactly the lanes of its operand.
 bool Lowering::LaneReduce(NodeId id) {
   const Node& n = node(id);
@@ -108,8 +113,9 @@ bool Lowering::ReachesPast(NodeId from, NodeId target, const std::vector<char>& 
 // When an item of the product's nest runs; kNot: it cannot be in it.
 FlowPhase Lowering::PhaseOf(const NestItem& item, const DotFlow& w,
                             const std::vector<NestItem>& nest) {
-  const bool reduce = item.kind == NestItem::Kind::kValue && LaneReduce(item.node);
-  if (reduce && companion_[item.node] == w.dot) return FlowPhase::kRows;
+  const bool value = item.kind == NestItem::Kind::kValue;
+  const bool reduce = value && LaneReduce(item.node);
+  if (value && companion_[item.node] == w.dot) return FlowPhase::kRows;
   if (w.passes == 1 || w.over_k) return FlowPhase::kLate;
   std::vector<char> reduced(k.nodes.size(), 0);
   bool any = false;
@@ -125,6 +131,37 @@ FlowPhase Lowering::PhaseOf(const NestItem& item, const DotFlow& w,
                                                CeilDiv(w.p.n, kLanes);
   if (!as_wide || (any && ReachesMember(source, reduced))) return FlowPhase::kNot;
   return FlowPhase::kWide;
+}
+
+// Whether an item may join the nest of a product (or another): what runs earlier than its place
+// must not change what items before it read.
+bool Lowering::MayJoin(const NestItem& item, const std::vector<NestItem>& nest) {
+  const NestItem& head = nest[0];
+  const bool product = head.kind == NestItem::Kind::kValue && node(head.node).op == Op::kDot &&
+                       node(head.node).kind == Node::Kind::kHlo;
+  if (item.kind == NestItem::Kind::kValue && companion_[item.node] >= 0 &&
+      !(product && companion_[item.node] == head.node)) {
+    return false;
+  }
+  DotFlow w;
+  if (!product || !PlanFlow(head.node, &w)) return true;
+  const FlowPhase phase = PhaseOf(item, w, nest);
+  if (phase == FlowPhase::kNot) return false;
+  for (size_t i = 1; i < nest.size(); ++i) {
+    if (PhaseOf(nest[i], w, nest) > phase && Conflicts(nest[i], item)) return false;
+  }
+  return true;
+}
+
+// Whether the nest's product flows: the others are small, or have all their rows in one block.
+bool Lowering::FlowNest(const std::vector<NestItem>& nest) {
+  DotFlow w;
+  const NodeId dot = nest[0].node;
+  if (!PlanFlow(dot, &w)) return false;
+  for (const NestItem& item : nest) {
+    if (item.kind == NestItem::Kind::kValue && companion_[item.node] == dot) return true;
+  }
+  return w.passes > 1 ? flows_[dot] != 0 : w.p.m_groups() > 2 * kFlatStrips;
 }
 
 // The item's tile coordinates at a row position, lane 0.
@@ -182,14 +219,13 @@ void Lowering::ReduceTiles(const NestItem& item, const Coords& row, int64_t from
 int64_t Lowering::StripsInBody(const DotFlow& w) {
   const int64_t strips = w.p.m_groups(), step = w.pairs ? 2 * w.copies : w.copies;
   if (strips <= kFlatStrips) return strips;
-  auto fits = [&](int64_t b) { return b % step == 0 && strips % b == 0 && strips / b >= 3; };
   for (int64_t b : {kBody, 2 * kBody, kBody / 2, int64_t{1}}) {
-    if (fits(b) && kTileGroups % (strips / b) == 0) return b;
+    if (b % step == 0 && strips % b == 0 && kTileGroups % (strips / b) == 0) return b;
   }
-  for (int64_t b = kBody; b >= 1; --b) {
-    if (fits(b)) return b;
+  for (int64_t b = kBody; b >= step; b -= step) {
+    if (b % step == 0 && strips % b == 0) return b;
   }
-  return strips <= 2 * kFlatStrips ? strips : 0;
+  return kBody;
 }
 
 // The groups of weights of a pass that unit `u` takes.
@@ -234,6 +270,17 @@ void Lowering::PushPass(const DotFlow& w, const DotAt& at, int64_t pass, Coord t
 // Whether the pass's weights can be pushed in equal parts by so many trips.
 bool Lowering::EvenPushes(const DotFlow& w, int64_t pass, int64_t trips) {
   if (trips < 1 || kTileGroups % trips != 0) return false;
+  // Rows that a loop counts are read from memory as they lie there.
+  const NodeId rhs = w.p.rhs;
+  if (!Serves(info[rhs].natural, w.p.rhs_layout, dims(rhs))) return false;
+  if (node(rhs).kind == Node::Kind::kLoad && !info[rhs].ready) {
+    const MemForm& form = refs[node(rhs).ref].view.form;
+    const int64_t groups = form.tile_sub / kSublanes;
+    if (form.flat || groups == 0) return false;
+    if (form.lane_tiles > 1 && kTileGroups / trips % groups != 0) return false;
+  } else if (!info[rhs].ready) {
+    return false;
+  }
   for (int u = 0; u < w.copies * w.sets_k * w.sets_n; ++u) {
     const FlowWeights x = WeightsOf(w, pass, u);
     if (x.k_left <= 0 || x.n_left <= 0) continue;
@@ -339,11 +386,11 @@ void Lowering::FlowStrips(const DotFlow& w, const DotAt& at, int64_t pass, Coord
       const Coords c = p.ResultAt(at, m, Coord::Const(j), rank);
       Operand v = results[i][j - n0];
       if (w.over_k && pass > 0) {
-        v = Add(LoadTile(w.sum, none, dims(dot), layout, c, dot), v);
+        v = Add(LoadTile(partial_.at(dot), none, dims(dot), layout, c, dot), v);
         ++f->info.temp_loads;
       }
       if (w.over_k && !last) {
-        StoreTile(w.sum, none, dims(dot), layout, c, v, dot);
+        StoreTile(partial_.at(dot), none, dims(dot), layout, c, v, dot);
         ++f->info.temp_stores;
         continue;
       }
@@ -373,32 +420,30 @@ void Lowering::FlowStrips(const DotFlow& w, const DotAt& at, int64_t pass, Coord
   }
 }
 
-void Lowering::EmitFlow(const DotFlow& w, const DotAt& at, const DotFlow* next,
-                        const DotAt* next_at) {
+void Lowering::EmitFlow(const DotFlow& w, const DotAt& at) {
   const int64_t strips = w.p.m_groups(), body = w.body;
   const int64_t trips = body >= strips ? 1 : strips / body;
   for (int64_t pass = 0; pass < w.passes && !failed_; ++pass) {
-    if (!(pass == 0 && w.staged)) {
-      const bool early = pass > 0 && trips > 1 && EvenPushes(w, pass, trips);
-      if (!early) PushPass(w, at, pass, Coord::Const(0), 1);
+    if (!w.staged && (pass == 0 || trips == 1 || !EvenPushes(w, pass, trips))) {
+      PushPass(w, at, pass, Coord::Const(0), 1);
     }
     if (trips == 1) {
       FlowStrips(w, at, pass, Coord::Const(0), strips, true);
       continue;
     }
-    const bool more = pass + 1 < w.passes;
+    const bool early = pass + 1 < w.passes && EvenPushes(w, pass + 1, trips);
     EmitLoop(
-        trips, body,
+        trips, 1,
         [&](int loop) {
           const int16_t l = static_cast<int16_t>(loop);
-          FlowStrips(w, at, pass, {l, 1, 0}, body, false);
-          // The counter counts strips.
-          if (more && EvenPushes(w, pass + 1, trips)) PushPass(w, at, pass + 1, {l, 1, 0}, trips);
+          FlowStrips(w, at, pass, {l, static_cast<int32_t>(body), 0}, body, false);
+          if (early) PushPass(w, at, pass + 1, {l, 1, 0}, trips);
         },
         true);
+    if (trips * body < strips) {
+      FlowStrips(w, at, pass, Coord::Const(trips * body), strips - trips * body, false);
+    }
   }
-  (void)next;
-  (void)next_at;
 }
 
 void Lowering::EmitFlowNest(const std::vector<NestItem>& nest) {
@@ -432,9 +477,9 @@ void Lowering::EmitFlowNest(const std::vector<NestItem>& nest) {
     }
   }
   if (w.over_k && w.passes > 1) {
-    w.sum = info[dot].mat
-                ? info[dot].view
-                : NewTemporary(absl::StrCat("sum.", dot), TemporaryForm(dims(dot), info[dot].natural));
+    partial_[dot] = info[dot].mat ? info[dot].view
+                                  : NewTemporary(absl::StrCat("sum.", dot),
+                                                 TemporaryForm(dims(dot), info[dot].natural));
   }
   Space outer;
   for (size_t i = 0; i < w.p.lhs_batch.size(); ++i) outer.extents.push_back(dims(dot)[i]);
@@ -446,7 +491,7 @@ void Lowering::EmitFlowNest(const std::vector<NestItem>& nest) {
     DotAt at;
     at.batch.assign(c.begin(), c.begin() + w.p.lhs_batch.size());
     at.free.assign(c.begin() + w.p.lhs_batch.size(), c.end());
-    EmitFlow(w, at, nullptr, nullptr);
+    EmitFlow(w, at);
   });
 }
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "backend/lower/lowering.h"
 #include "backend/lower/nests.h"
+#include "src/ir/op_table.h"
 
 namespace tpuc::lower {
 
@@ -136,7 +137,7 @@ void Lowering::Expand(NodeId id, VLayout want, std::vector<NestItem>* items) {
   // What moves through memory reads its operand there; a product of several passes reads rows
   // often.
   bool again = n.kind == Node::Kind::kHlo && n.op == Op::kDot &&
-               !DotDrives({NestItem::Kind::kValue, id, layout});
+               !DotDrives({NestItem::Kind::kValue, id, layout}) && !(flows_[id] && FlowsOverK(id));
   bool rows =
       n.kind == Node::Kind::kHlo && NeedsMemory(id) && n.op != Op::kDot && n.op != Op::kReduce;
   if ((again || rows) && !n.operands.empty()) {
@@ -191,11 +192,46 @@ void Lowering::Expand(NodeId id, VLayout want, std::vector<NestItem>* items) {
   items->push_back({NestItem::Kind::kCopy, id, want});
 }
 
+// The product or reduction that needs no place in memory if `id`, which is as large, has one: all
+// else that needs it is on the way from it to `id`. -1: none.
+NodeId Lowering::KeptInstead(NodeId id) {
+  NodeId x = id;
+  for (bool more = true; more;) {
+    more = false;
+    NodeId next = -1;
+    for (NodeId o : node(x).operands) {
+      if (node(o).kind != Node::Kind::kHlo || info[o].ready || info[o].scalar) continue;
+      const bool from_memory = AnyBelow(o, [&](NodeId y) { return NeedsMemory(y); });
+      if (!from_memory) continue;
+      if (next >= 0 || info[o].uses > 1) return -1;
+      next = o;
+    }
+    if (next < 0) return -1;
+    if (NeedsMemory(next)) {
+      DotFlow flow;
+      const bool streams = node(next).op == Op::kDot ? PlanFlow(next, &flow) && !flow.over_k
+                                                     : LaneReduce(next);
+      const bool as_large = TileCount(dims(id), info[id].natural) <=
+                            TileCount(dims(next), info[next].natural);
+      return streams && as_large ? next : -1;
+    }
+    const Node& n = node(next);
+    const bool plain = InfoOf(n.op).op_class == OpClass::kElementwise || n.op == Op::kBroadcast;
+    if (!plain) return -1;
+    x = next;
+    more = true;
+  }
+  return -1;
+}
+
 // Values with several users in different nests that are dearer to compute than to load.
 void Lowering::ChooseKept(const kernel::Region& region) {
   keep_.assign(k.nodes.size(), 0);
+  companion_.assign(k.nodes.size(), -1);
+  flows_.assign(k.nodes.size(), 0);
+  cost_.assign(k.nodes.size(), 0);
   std::vector<std::vector<int>> reach(k.nodes.size());
-  std::vector<int> cost(k.nodes.size(), 0);
+  std::vector<int>& cost = cost_;
   for (NodeId id : region.nodes) {
     const Node& n = node(id);
     if (n.kind != Node::Kind::kHlo || info[id].ready) continue;
@@ -236,13 +272,27 @@ void Lowering::ChooseKept(const kernel::Region& region) {
     NodeId id = *it;
     const Node& n = node(id);
     bool root = n.kind == Node::Kind::kStore || NeedsMemory(id);
-    std::vector<int> mine = root ? std::vector<int>{id} : reach[id];
-    std::sort(mine.begin(), mine.end());
-    mine.erase(std::unique(mine.begin(), mine.end()), mine.end());
-    if (!root && mine.size() > 1 && cost[id] >= kDear && !info[id].flexible && !info[id].scalar &&
+    std::vector<int> users = reach[id];
+    std::sort(users.begin(), users.end());
+    users.erase(std::unique(users.begin(), users.end()), users.end());
+    std::vector<int> mine = root ? std::vector<int>{id} : users;
+    DotFlow flow;
+    if (n.kind == Node::Kind::kHlo && n.op == Op::kDot && PlanFlow(id, &flow) && !flow.over_k) {
+      // Rows of the result are reduced as they come, pass by pass.
+      for (NodeId r : users) flows_[id] |= LaneReduce(r);
+    }
+    if (!root && mine.size() > 1 && !info[id].flexible && !info[id].scalar &&
         n.kind == Node::Kind::kHlo) {
-      keep_[id] = 1;
-      mine = {id};
+      const NodeId dot = cost[id] >= kDear ? FlowsInto(id, mine) : -1;
+      if (dot >= 0) {
+        flows_[dot] = 1;
+        for (NodeId r : mine) {
+          if (r != dot) companion_[r] = dot;
+        }
+      } else if (cost[id] >= kDear || KeptInstead(id) >= 0) {
+        keep_[id] = 1;
+        mine = {id};
+      }
     }
     for (NodeId o : n.operands) reach[o].insert(reach[o].end(), mine.begin(), mine.end());
   }
@@ -336,18 +386,39 @@ bool Lowering::InlineReduce(NodeId id) {
   return tiles <= kInlineLanes && !from.dense();
 }
 
-bool Lowering::HasLaterLoad(const kernel::Region& region, NodeId store) {
-  // Loads before the store whose value someone after it needs: moved by ForceLoads when its turn
-  // comes.
+// Loads before the store whose value someone outside the nest still needs: moved by ForceLoads when
+// its turn comes.
+bool Lowering::HasLaterLoad(const kernel::Region& region, NodeId store,
+                            const std::vector<NestItem>& items) {
   int storage = refs[node(store).ref].storage;
   for (NodeId o : region.nodes) {
     if (o == store) return false;
-    if (node(o).kind == Node::Kind::kLoad && refs[node(o).ref].storage == storage &&
-        info[o].uses > 1) {
-      return true;
+    if (node(o).kind != Node::Kind::kLoad || refs[node(o).ref].storage != storage ||
+        info[o].uses <= 1) {
+      continue;
+    }
+    for (const NestItem& x : items) {
+      if (x.kind == NestItem::Kind::kControl) {
+        if (!x.done) return true;
+        continue;
+      }
+      if (x.done || x.node == store) continue;
+      if (AnyBelow(ValueOf(x), [&](NodeId y) { return y == o; })) return true;
     }
   }
   return false;
+}
+
+// Whether items[item] needs nothing that the ones still to do from `from` on make or must do first.
+bool Lowering::MayPrecede(const std::vector<NestItem>& items, size_t from, size_t item) {
+  for (size_t m = from; m < item; ++m) {
+    if (items[m].done) continue;
+    if (Conflicts(items[m], items[item])) return false;
+    if (items[m].kind == NestItem::Kind::kStore) continue;
+    const NodeId made = items[m].node;
+    if (AnyBelow(items[item].node, [&](NodeId x) { return x == made; })) return false;
+  }
+  return true;
 }
 
 // Whether all that uses the value is computed in this nest. What other values of the nest make of

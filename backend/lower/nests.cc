@@ -84,6 +84,10 @@ void Lowering::Reserve(const NestItem& item) {
 }
 
 void Lowering::LowerNests(const kernel::Region& region) {
+  auto keep_before = std::exchange(keep_, {});
+  auto companion_before = std::exchange(companion_, {});
+  auto flows_before = std::exchange(flows_, {});
+  auto cost_before = std::exchange(cost_, {});
   ChooseKept(region);
   expanded_.clear();
   std::vector<NestItem> items;
@@ -111,7 +115,18 @@ void Lowering::LowerNests(const kernel::Region& region) {
   // A load that a store overwrites while a later item still wants it is kept first.
   for (size_t i = 0; i < items.size() && !failed_; ++i) {
     if (items[i].done) continue;
-    NestItem& seed = items[i];
+    size_t head = i, after = i + 1;
+    if (items[i].kind == NestItem::Kind::kValue && companion_[items[i].node] >= 0) {
+      // Runs in the nest of a product, which then comes first.
+      for (size_t j = i + 1; j < items.size(); ++j) {
+        const NestItem& d = items[j];
+        const bool it = d.kind == NestItem::Kind::kValue && d.node == companion_[items[i].node];
+        if (!it || d.done || !MayPrecede(items, i, j)) continue;
+        head = j;
+        after = i;
+      }
+    }
+    NestItem& seed = items[head];
     seed.done = true;
     if (seed.kind == NestItem::Kind::kControl) {
       LowerOrdered(region, seed.node);
@@ -120,19 +135,19 @@ void Lowering::LowerNests(const kernel::Region& region) {
     if (seed.kind == NestItem::Kind::kStore) ForceLoads(region, seed.node);
     if (seed.kind == NestItem::Kind::kValue && info[seed.node].ready) continue;
     std::vector<NestItem> nest = {seed};
-    if (RowWise(seed) || DotDrives(seed)) {
+    if (RowWise(seed) || Streams(seed)) {
       std::vector<int64_t> space = RowSpace(seed);
       std::vector<char> members(k.nodes.size(), 0);
       if (seed.kind == NestItem::Kind::kValue) members[seed.node] = 1;
-      for (size_t j = i + 1; j < items.size(); ++j) {
+      for (size_t j = after; j < items.size(); ++j) {
         NestItem& c = items[j];
         if (c.done || !RowWise(c) || RowSpace(c) != space) continue;
         if (c.kind == NestItem::Kind::kStore && !info[ValueOf(c)].flexible &&
-            HasLaterLoad(region, c.node))
+            HasLaterLoad(region, c.node, items))
           continue;
         // Everything it needs is ready or of this nest, at the same row.
-        bool ok = SameRow(ValueOf(c), c.layout, members);
-        for (size_t m = i + 1; m < j && ok; ++m) {
+        bool ok = SameRow(ValueOf(c), c.layout, members) && MayJoin(c, nest);
+        for (size_t m = after; m < j && ok; ++m) {
           if (items[m].done) continue;
           if (Conflicts(items[m], c)) ok = false;
           std::vector<char> one(k.nodes.size(), 0);
@@ -156,7 +171,15 @@ void Lowering::LowerNests(const kernel::Region& region) {
       StoreInPlace(seed, &items);
     }
     EmitNest(nest, items);
+    if (!items[i].done) {  // it could not be in the product's nest
+      companion_[items[i].node] = -1;
+      --i;
+    }
   }
+  keep_ = std::move(keep_before);
+  companion_ = std::move(companion_before);
+  flows_ = std::move(flows_before);
+  cost_ = std::move(cost_before);
 }
 
 void Lowering::EmitNest(const std::vector<NestItem>& nest, const std::vector<NestItem>& items) {
@@ -164,9 +187,9 @@ void Lowering::EmitNest(const std::vector<NestItem>& nest, const std::vector<Nes
   NodeId v = ValueOf(seed);
   for (const NestItem& item : nest) {
     // A value whose users are all here needs no place.
-    const bool passes =
-        item.kind == NestItem::Kind::kValue &&
-        (node(item.node).op == Op::kDot ? DotDrives(item) : nest.size() > 1 && RowWise(item));
+    const bool passes = item.kind == NestItem::Kind::kValue &&
+                        (node(item.node).op == Op::kDot ? Streams(item)
+                                                        : nest.size() > 1 && RowWise(item));
     if (passes && UsersWithin(item.node, nest, items)) continue;
     bool reshape = item.kind == NestItem::Kind::kValue &&
                    (node(item.node).op == Op::kReshape || node(item.node).op == Op::kBitcast) &&
@@ -178,7 +201,9 @@ void Lowering::EmitNest(const std::vector<NestItem>& nest, const std::vector<Nes
   if (failed_) return;
   PushScope(-2);
   bool value = seed.kind == NestItem::Kind::kValue;
-  if (value && node(v).op == Op::kDot) {
+  if (value && node(v).op == Op::kDot && FlowNest(nest)) {
+    EmitFlowNest(nest);
+  } else if (value && node(v).op == Op::kDot) {
     EmitDotNest(nest);
   } else if (value && node(v).op == Op::kReduce && !InlineReduce(v)) {
     EmitReduceNest(v);
@@ -279,6 +304,9 @@ int64_t Lowering::RowUnroll(const std::vector<NestItem>& nest) {
 
 void Lowering::Materialize(NodeId id) {
   keep_.resize(k.nodes.size(), 0);
+  companion_.resize(k.nodes.size(), -1);
+  flows_.resize(k.nodes.size(), 0);
+  cost_.resize(k.nodes.size(), 0);
   keep_[id] = 1;
   std::vector<NestItem> items;
   auto expanded_before = std::exchange(expanded_, {});

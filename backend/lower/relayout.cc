@@ -98,6 +98,7 @@ Operand Lowering::Relayout(NodeId id, VLayout want, const Coords& at) {
     case Hop::Kind::kAs:
       return Get(id, hop.from, at);
     case Hop::Kind::kReplicate:
+      if (hop.lane && (info[id].alike >> info[id].natural.lane & 1)) hop.lane = false;
       return Replicate(Get(id, hop.from, at), hop.sub, hop.lane);
     case Hop::Kind::kRowsToLanes:
       return SubToLane(id, hop.from, at, want.lane);
