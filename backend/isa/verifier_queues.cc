@@ -229,7 +229,7 @@ class QueueChecker {
         break;
       default:
         s->subr[u] = 0;
-        ++s->pushes[u];
+        s->pushes[u] = 1;  // a loop may push a part in each trip
         return;
     }
     s->mubr[u] = 0;

@@ -152,13 +152,40 @@ Operand Lowering::EvalElementwise(NodeId id, VLayout layout, const Coords& at) {
   return RoundTo(t, r);
 }
 
+// The dimension along which the value is an iota, or one plus a scalar; -1: none.
+int Lowering::CountedAlong(NodeId id) const {
+  const Node& n = node(id);
+  if (n.kind != Node::Kind::kHlo || n.shape.type != Type::kS32 || info[id].scalar) return -1;
+  if (n.op == Op::kIota) {
+    const AttrValue* a = n.Find(AttrId::kIotaDimension);
+    return a == nullptr ? 0 : static_cast<int>(std::get<int64_t>(*a));
+  }
+  if (n.op != Op::kAdd) return -1;
+  auto splat = [&](NodeId o) {
+    const Node& x = node(o);
+    return x.shape.dims.empty() ||
+           (x.kind == Node::Kind::kHlo && x.op == Op::kBroadcast && dims(x.operands[0]).empty());
+  };
+  for (int side = 0; side < 2; ++side) {
+    const NodeId o = n.operands[side];
+    if (splat(n.operands[1 - side]) && dims(o) == n.shape.dims) {
+      const int d = CountedAlong(o);
+      if (d >= 0) return d;
+    }
+  }
+  return -1;
+}
+
 Operand Lowering::EvalIota(NodeId id, VLayout layout, const Coords& at) {
   const Node& n = node(id);
   Type t = n.shape.type;
   const AttrValue* a = n.Find(AttrId::kIotaDimension);
   int d = a == nullptr ? 0 : static_cast<int>(std::get<int64_t>(*a));
   int64_t unit = TileUnit(layout, d);
+  const int late_before = late_loop_;
+  late_loop_ = late_iota_;
   Operand base = b_.Smul(CoordScalar(at[d]), Imm(unit));
+  late_loop_ = late_before;
   Operand v;
   if (layout.dense() && d == layout.lane) {
     v = LaneSeq();

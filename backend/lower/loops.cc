@@ -23,6 +23,9 @@ void Lowering::EmitLoop(int64_t trips, int64_t step, const std::function<void(in
   scopes.back().preheader = preheader;
   body(loop);
   PopScope();
+  if (loops[loop].second.valid()) {
+    b_.Into(loops[loop].second, Opcode::kSadd, {loops[loop].second, Imm(step)});
+  }
   b_.Into(counter, Opcode::kSadd, {counter, Imm(step)});
   Reg more = b_.Op(Opcode::kScmpLt, {counter, Imm(trips * step)});
   b_.Branch(first, more, false);

@@ -139,11 +139,20 @@ Operand Lowering::Get(NodeId id, VLayout want, const Coords& where) {
     // Masks are few: half of what may be hoisted.
     constexpr int kLeftToVectors = 8;
     if (type(id) == Type::kPred && scopes[depth].budget <= kLeftToVectors) hoist = false;
-    v = Invariant(at, hoist, [&] {
-      Operand r = n.kind == Node::Kind::kLoad ? EvalLoad(id, layout, at) : EvalHlo(id, layout, at);
-      Remember(key, r);
-      return r;
-    });
+    // Rows that a loop counts: from the first of its body.
+    const int counted = at.empty() ? -1 : CountedAlong(id);
+    if (counted >= 0 && !at[counted].is_const() && at[counted].c != 0) {
+      Coords base = at;
+      base[counted].c = 0;
+      v = V(Opcode::kVaddS32, Get(id, layout, base),
+            Imm(at[counted].c * TileUnit(layout, counted)));
+    } else
+      v = Invariant(at, hoist, [&] {
+        Operand r =
+            n.kind == Node::Kind::kLoad ? EvalLoad(id, layout, at) : EvalHlo(id, layout, at);
+        Remember(key, r);
+        return r;
+      });
   }
   b_.set_source(old_source);
   --nesting_;

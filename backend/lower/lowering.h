@@ -99,6 +99,7 @@ struct Hop {
 
 struct LoopVar {
   Reg counter;
+  Reg second;  // the same number, for what a pipelined trip computes late (SecondCounter)
 };
 
 class Lowering {
@@ -134,6 +135,9 @@ class Lowering {
   Reg Predicate(NodeId id);
   // coordinate as a scalar: counter * scale + c
   Operand CoordScalar(const Coord& at);
+  // A counter of a loop around of its own, so that the first need not be held until late.
+  Reg SecondCounter(int loop);
+  int CountedAlong(NodeId id) const;
   void Fail(NodeId id, std::string what);
   bool failed() const { return failed_; }
 
@@ -470,6 +474,8 @@ class Lowering {
   std::vector<NodeInfo> info;
   std::vector<LoopVar> loops;
   std::vector<Scope> scopes;
+  int late_iota_ = -1;                               // iota counts by this loop's second counter
+  int late_loop_ = -1;                               // .. while its coordinate is computed
   int depth = 0;                                     // index of the scope that code is emitted for
   std::vector<Operand> axes;                         // grid indices in this step
   std::vector<Operand> loop_index;                   // of the enclosing kFor nodes, by node id

@@ -127,8 +127,8 @@ FlowPhase Lowering::PhaseOf(const NestItem& item, const DotFlow& w,
   const NodeId v = ValueOf(item), source = reduce ? node(v).operands[0] : v;
   const VLayout layout = reduce ? OperandLayout(source) : item.layout;
   if (!ReachesPast(source, w.dot, reduced)) return FlowPhase::kLate;
-  const bool as_wide = layout.lane >= 0 && TileExtent(dims(source), layout, layout.lane) ==
-                                               CeilDiv(w.p.n, kLanes);
+  const bool as_wide =
+      layout.lane >= 0 && TileExtent(dims(source), layout, layout.lane) == CeilDiv(w.p.n, kLanes);
   if (!as_wide || (any && ReachesMember(source, reduced))) return FlowPhase::kNot;
   return FlowPhase::kWide;
 }
@@ -345,7 +345,8 @@ void Lowering::FlowStrips(const DotFlow& w, const DotAt& at, int64_t pass, Coord
       const int64_t kt = x.k0 / kLanes;
       const bool has = w.pairs ? i + 1 < count : x.k_left > kLanes;
       Operand high;
-      if (has) high = w.pairs ? Row(p, at, m + 1, Coord::Const(0)) : Row(p, at, m, Coord::Const(kt + 1));
+      if (has)
+        high = w.pairs ? Row(p, at, m + 1, Coord::Const(0)) : Row(p, at, m, Coord::Const(kt + 1));
       const Operand low = Row(p, at, m, Coord::Const(kt));
       const int64_t low_lanes = std::min(kLanes, x.k_left);
       const Reg t = Multiply(low, low_lanes, high, has, w.pairs ? low_lanes : x.k_left - kLanes,
@@ -361,6 +362,7 @@ void Lowering::FlowStrips(const DotFlow& w, const DotAt& at, int64_t pass, Coord
   }
   if (failed_) return;
   ForgetCheap(w.carried);
+  late_iota_ = first.loop;
   const int64_t n_tiles = CeilDiv(p.n, kLanes);
   const int64_t n0 = w.over_k ? 0 : pass * w.sets_n * tiles;
   const int64_t n1 = w.over_k ? n_tiles : std::min(n_tiles, n0 + w.sets_n * tiles);
@@ -418,6 +420,7 @@ void Lowering::FlowStrips(const DotFlow& w, const DotAt& at, int64_t pass, Coord
       }
     }
   }
+  late_iota_ = -1;
 }
 
 void Lowering::EmitFlow(const DotFlow& w, const DotAt& at) {
@@ -453,8 +456,8 @@ void Lowering::EmitFlowNest(const std::vector<NestItem>& nest) {
   w.pairs = chip.mxu_tiles() > 1 && w.passes == 1 && w.p.k <= kLanes && w.p.n <= kLanes &&
             w.p.m_groups() > 1;
   if (w.pairs) {
-    w.copies = static_cast<int>(
-        std::min<int64_t>(std::max(1, chip.mxus), CeilDiv(w.p.m_groups(), 2)));
+    w.copies =
+        static_cast<int>(std::min<int64_t>(std::max(1, chip.mxus), CeilDiv(w.p.m_groups(), 2)));
   }
   w.body = StripsInBody(w);
   w.carried.assign(k.nodes.size(), 0);
@@ -472,8 +475,8 @@ void Lowering::EmitFlowNest(const std::vector<NestItem>& nest) {
       const NodeId x = node(item.node).operands[0];
       Dims d = dims(x);
       d[OperandLayout(x).lane] = kLanes;
-      partial_[item.node] = NewTemporary(absl::StrCat("partial.", item.node),
-                                         TemporaryForm(d, OperandLayout(x)));
+      partial_[item.node] =
+          NewTemporary(absl::StrCat("partial.", item.node), TemporaryForm(d, OperandLayout(x)));
     }
   }
   if (w.over_k && w.passes > 1) {

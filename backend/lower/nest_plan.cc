@@ -209,10 +209,10 @@ NodeId Lowering::KeptInstead(NodeId id) {
     if (next < 0) return -1;
     if (NeedsMemory(next)) {
       DotFlow flow;
-      const bool streams = node(next).op == Op::kDot ? PlanFlow(next, &flow) && !flow.over_k
-                                                     : LaneReduce(next);
-      const bool as_large = TileCount(dims(id), info[id].natural) <=
-                            TileCount(dims(next), info[next].natural);
+      const bool streams =
+          node(next).op == Op::kDot ? PlanFlow(next, &flow) && !flow.over_k : LaneReduce(next);
+      const bool as_large =
+          TileCount(dims(id), info[id].natural) <= TileCount(dims(next), info[next].natural);
       return streams && as_large ? next : -1;
     }
     const Node& n = node(next);
@@ -289,9 +289,10 @@ void Lowering::ChooseKept(const kernel::Region& region) {
         for (NodeId r : mine) {
           if (r != dot) companion_[r] = dot;
         }
-      } else if (cost[id] >= kDear || KeptInstead(id) >= 0) {
+      } else if (const NodeId instead = KeptInstead(id); instead >= 0 || cost[id] >= kDear) {
         keep_[id] = 1;
         mine = {id};
+        if (instead >= 0) flows_[instead] = node(instead).op == Op::kDot;
       }
     }
     for (NodeId o : n.operands) reach[o].insert(reach[o].end(), mine.begin(), mine.end());

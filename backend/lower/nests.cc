@@ -187,9 +187,9 @@ void Lowering::EmitNest(const std::vector<NestItem>& nest, const std::vector<Nes
   NodeId v = ValueOf(seed);
   for (const NestItem& item : nest) {
     // A value whose users are all here needs no place.
-    const bool passes = item.kind == NestItem::Kind::kValue &&
-                        (node(item.node).op == Op::kDot ? Streams(item)
-                                                        : nest.size() > 1 && RowWise(item));
+    const bool passes =
+        item.kind == NestItem::Kind::kValue &&
+        (node(item.node).op == Op::kDot ? Streams(item) : nest.size() > 1 && RowWise(item));
     if (passes && UsersWithin(item.node, nest, items)) continue;
     bool reshape = item.kind == NestItem::Kind::kValue &&
                    (node(item.node).op == Op::kReshape || node(item.node).op == Op::kBitcast) &&

@@ -11,8 +11,25 @@ namespace {
 constexpr int kCoordKey = -6, kScalarKey = -1000;  // helper keys of the memo
 }  // namespace
 
+Reg Lowering::SecondCounter(int loop) {
+  LoopVar& l = loops[loop];
+  if (l.second.valid()) return l.second;
+  l.second = f->New(RegClass::kScalar);
+  const int here = b_.block();
+  for (const Scope& s : scopes) {
+    if (s.loop != loop) continue;
+    b_.SetBlock(s.preheader);
+    b_.Into(l.second, Opcode::kSmov, {Imm(0)});
+  }
+  b_.SetBlock(here);
+  return l.second;
+}
+
 Operand Lowering::CoordScalar(const Coord& at) {
   if (at.is_const()) return Imm(at.c);
+  if (at.loop == late_loop_) {
+    return b_.Sadd(b_.Smul(SecondCounter(at.loop), Imm(at.scale)), Imm(at.c));
+  }
   Key key{kCoordKey, {}, {at}};
   if (const Operand* v = Recall(key)) return *v;
   return Invariant({at}, true, [&] {

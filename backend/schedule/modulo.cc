@@ -58,6 +58,7 @@ class Scheduler {
   int Row(int time) const { return ((time % ii_) + ii_) % ii_; }
   struct Life;
   void FindLives(const Group& group, std::vector<Life>* lives) const;
+  void SinkFloating();
   void ShortenLives();
   bool QueuesHold() const;
 
@@ -498,6 +499,62 @@ void Scheduler::FindLives(const Group& group, std::vector<Life>* lives) const {
   }
 }
 
+// What needs no result of a long queue (MXU, XLU) could be made at any time: as late as its readers
+// allow, together with what it is made of.
+void Scheduler::SinkFloating() {
+  std::vector<char> floats(groups_.size(), 1);
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const isa::Unit unit = isa::Info(inst(groups_[g].nodes[0].first).op).unit;
+    floats[g] = unit != isa::Unit::kMxu && unit != isa::Unit::kXlu;
+  }
+  std::vector<std::pair<int, int>> flow;  // groups: writer, reader
+  std::vector<char> read(groups_.size(), 0);
+  for (const LoopRegister& r : g_.registers) {
+    for (int w : r.writes) {
+      if (g_.dead[w]) continue;
+      const int from = group_of_[w];
+      for (const std::vector<int>* list : {&r.reads, &r.reads_of_last}) {
+        for (int n : *list) {
+          if (g_.dead[n] || group_of_[n] == from) continue;
+          flow.push_back({from, group_of_[n]});
+          read[from] = 1;
+        }
+      }
+      if (r.live_out || r.fixed) floats[from] = 0;
+    }
+  }
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (auto [from, to] : flow) {
+      if (floats[from] || !floats[to]) continue;
+      floats[to] = 0;
+      changed = true;
+    }
+  }
+  std::vector<int> order(groups_.size());
+  for (size_t g = 0; g < order.size(); ++g) order[g] = g;
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return groups_[a].time > groups_[b].time; });
+  constexpr int64_t kNone = int64_t{1} << 40;
+  for (int g : order) {
+    Group& group = groups_[g];
+    if (!floats[g] || !read[g]) continue;
+    int64_t high = kNone;
+    for (const GroupEdge& e : out_[g]) {
+      if (e.other == g) continue;
+      high = std::min(high, groups_[e.other].time - e.latency + int64_t{ii_} * e.distance);
+    }
+    if (high == kNone || high <= group.time) continue;
+    Reserve(group, false);
+    for (int64_t t = high; t > std::max<int64_t>(group.time, high - ii_); --t) {
+      if (!Fits(group, t)) continue;
+      group.time = t;
+      break;
+    }
+    Reserve(group, true);
+  }
+}
+
 // Moves groups to where registers are held for the least time, as far as their neighbours allow.
 void Scheduler::ShortenLives() {
   constexpr int kPasses = 4, kLooked = 512, kLookedByGroups = 64;
@@ -608,6 +665,7 @@ bool Scheduler::Try(int ii, Urgency urgency, ModuloTimes* out) {
     if (++forced > most_forced) return false;
     Force(g);
   }
+  SinkFloating();
   ShortenLives();
   if (!QueuesHold()) return false;
   int first = groups_.empty() ? 0 : groups_[0].time;
