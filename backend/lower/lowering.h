@@ -372,8 +372,7 @@ class Lowering {
   bool Conflicts(const NestItem& a, const NestItem& b);
   bool RowWise(const NestItem& item);
   bool InlineReduce(NodeId id);
-  bool HasLaterLoad(const kernel::Region& region, NodeId store,
-                    const std::vector<NestItem>& items);
+  bool HasLaterLoad(const kernel::Region& region, NodeId store, const std::vector<NestItem>& items);
   bool MayJoin(const NestItem& item, const std::vector<NestItem>& nest);
   bool FlowNest(const std::vector<NestItem>& nest);
   bool MayPrecede(const std::vector<NestItem>& items, size_t from, size_t item);
@@ -408,6 +407,7 @@ class Lowering {
   NodeId FlowsInto(NodeId x, absl::Span<const NodeId> roots);
   bool ReachesPast(NodeId from, NodeId target, const std::vector<char>& reduced);
   bool FlowsOverK(NodeId dot);
+  bool Batched(const DotFlow& flow);
   FlowPhase PhaseOf(const NestItem& item, const DotFlow& flow, const std::vector<NestItem>& nest);
   Coords AtRow(const Dims& dims, VLayout layout, const Coords& row);
   void ReduceTiles(const NestItem& item, const Coords& row, int64_t from, int64_t to, bool first,

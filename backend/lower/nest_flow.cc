@@ -57,6 +57,15 @@ bool Lowering::FlowsOverK(NodeId dot) {
   return PlanFlow(dot, &w) && w.over_k;
 }
 
+// One body with all rows of a batch overlaps with the next batch's, loops of strips do not.
+bool Lowering::Batched(const DotFlow& w) {
+  constexpr int64_t kRowsInBody = 64;
+  int64_t batches = 1;
+  for (size_t i = 0; i < w.p.lhs_batch.size(); ++i) batches *= dims(w.dot)[i];
+  for (int d : w.p.result_free) batches *= dims(w.dot)[d];
+  return batches > 1 && w.passes == 1 && w.p.m_groups() <= kRowsInBody;
+}
+
 // A sum, maximum .. over exactly the lanes of its operand.
 bool Lowering::LaneReduce(NodeId id) {
   const Node& n = node(id);
@@ -78,7 +87,7 @@ NodeId Lowering::FlowsInto(NodeId x, absl::Span<const NodeId> roots) {
     }
   }
   DotFlow w;
-  if (dot < 0 || roots.size() < 2 || !PlanFlow(dot, &w)) return -1;
+  if (dot < 0 || roots.size() < 2 || !PlanFlow(dot, &w) || Batched(w)) return -1;
   if (w.passes > 1 && !w.over_k) return -1;  // the left rows would be computed for each pass
   auto reaches = [&](NodeId from, NodeId to) {
     return AnyBelow(from, [&](NodeId y) { return y == to; });
@@ -157,7 +166,7 @@ bool Lowering::MayJoin(const NestItem& item, const std::vector<NestItem>& nest) 
 bool Lowering::FlowNest(const std::vector<NestItem>& nest) {
   DotFlow w;
   const NodeId dot = nest[0].node;
-  if (!PlanFlow(dot, &w)) return false;
+  if (!PlanFlow(dot, &w) || Batched(w)) return false;
   for (const NestItem& item : nest) {
     if (item.kind == NestItem::Kind::kValue && companion_[item.node] == dot) return true;
   }
