@@ -273,10 +273,13 @@ void Lowering::InferLayouts() {
 
 namespace {
 
-void StoresIn(const kernel::Kernel& k, const kernel::Region& region, std::vector<NodeId>* stores) {
+// Nodes that write refs or name them to a copy.
+void WritersIn(const kernel::Kernel& k, const kernel::Region& region,
+               std::vector<NodeId>* writers) {
   for (NodeId id : region.nodes) {
-    if (k.nodes[id].kind == Node::Kind::kStore) stores->push_back(id);
-    for (const kernel::Region& r : k.nodes[id].regions) StoresIn(k, r, stores);
+    const Node& n = k.nodes[id];
+    if (n.kind == Node::Kind::kStore || !n.views.empty()) writers->push_back(id);
+    for (const kernel::Region& r : n.regions) WritersIn(k, r, writers);
   }
 }
 
@@ -285,13 +288,14 @@ void StoresIn(const kernel::Kernel& k, const kernel::Region& region, std::vector
 // Scratch buffers all of whose stores write values alike in all lanes (row statistics) hold such
 // values: assumed of all, and taken back where a store disagrees.
 void Lowering::InferAlikeRefs() {
-  std::vector<NodeId> stores;
-  StoresIn(k, k.body, &stores);
-  std::vector<uint64_t> want(refs.size(), 0);
+  std::vector<NodeId> writers;
+  WritersIn(k, k.setup, &writers);
+  WritersIn(k, k.body, &writers);
   bool any = false;
   for (size_t r = 0; r < refs.size(); ++r) {
     const MemForm& form = refs[r].view.form;
-    const bool plain = k.refs[r].role == kernel::Ref::Role::kScratch && !form.flat &&
+    const bool plain = k.refs[r].role == kernel::Ref::Role::kScratch &&
+                       k.refs[r].space == kernel::Ref::Space::kWindow && !form.flat &&
                        form.packing == 1 && form.lane >= 0 && form.dims[form.lane] % kLanes == 0;
     if (!plain) continue;
     refs[r].alike = uint64_t{1} << form.lane;
@@ -300,7 +304,12 @@ void Lowering::InferAlikeRefs() {
   for (bool changed = any; changed;) {
     changed = false;
     InferLayouts();
-    for (NodeId id : stores) {
+    for (NodeId id : writers) {
+      for (const kernel::RefView& v : node(id).views) {
+        changed |= refs[v.ref].alike != 0;
+        refs[v.ref].alike = 0;
+      }
+      if (node(id).kind != Node::Kind::kStore) continue;
       RefState& s = refs[node(id).ref];
       if (s.alike == 0) continue;
       const NodeId value = node(id).operands[0];
