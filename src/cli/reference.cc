@@ -64,7 +64,10 @@ std::optional<ReferenceRun> RunReference(std::shared_ptr<const Source> source,
   if (!read) return std::nullopt;
   auto files = LoadKernelCalls(*module, nullptr, diags);
   if (!files) return std::nullopt;
-  auto result = Evaluate(*module, std::move(*read), EvalWith(*files, options.numbers), diags);
+  EvalOptions eval = EvalWith(*files, options.numbers);
+  int64_t steps = options.max_steps;
+  if (steps > 0) eval.work = &steps;
+  auto result = Evaluate(*module, std::move(*read), eval, diags);
   if (!result) return std::nullopt;
   AppendLeaves(std::move(*result), &run.outputs);
   return run;

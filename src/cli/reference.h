@@ -19,6 +19,7 @@ struct ReferenceOptions {
   std::vector<std::pair<std::string, int64_t>> set;  // kernel parameters
   std::vector<std::string> inputs;                   // files, as --input names them
   uint64_t seed = 0;                                 // of inputs that no file gives
+  int64_t max_steps = 0;                             // of HLO (src/eval/work.h); 0: no limit
 };
 
 struct ReferenceRun {

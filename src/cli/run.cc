@@ -27,6 +27,7 @@ struct RunFlags {
   bool interpret = false, reference = false, check = false, json = false;
   Tolerance tolerance;
   bool tolerance_given = false, chip_given = false;
+  int64_t max_steps = 0;  // 0: no limit
 
   void AddTo(CLI::App* app) {
     app->add_option("FILE", file, "file.hlo, file.tk, bundles.txt, or - for standard input")
@@ -56,6 +57,8 @@ struct RunFlags {
     app->add_flag("--warm", execute.warm, "leave the cross-program copy out");
     app->add_option("--max-cycles", execute.max_cycles, "stop a run after so many cycles")
         ->check(CLI::PositiveNumber);
+    app->add_option("--max-steps", max_steps, "of --reference: stop a run after so many steps")
+        ->check(CLI::PositiveNumber);
     app->add_option_function<uint64_t>(
         "--permute-parallel", [this](uint64_t v) { execute.permute_parallel = v; },
         "run parallel grid axes in an order made from this seed");
@@ -71,6 +74,7 @@ struct RunFlags {
     auto usage = [&](const char* text) { diags->Add(DiagCode::kUsage, text); };
     if (interpret && reference) usage("--interpret and --reference exclude each other");
     if (!reference && app->count("--numbers")) usage("--numbers needs --reference");
+    if (!reference && max_steps) usage("--max-steps needs --reference (bundles: --max-cycles)");
     if (!stats.empty() && stats != "text" && stats != "json") {
       CheckName("form of --stats", stats, {"text", "json"}, diags);
     }
@@ -96,8 +100,9 @@ struct RunFlags {
 std::optional<ReferenceRun> Reference(std::shared_ptr<const Source> source, const RunFlags& flags,
                                       Numbers numbers, const std::vector<Literal>* inputs,
                                       DiagSink* diags) {
-  return RunReference(source, {numbers, flags.compile.options.set, flags.inputs, flags.seed},
-                      inputs, diags);
+  return RunReference(
+      source, {numbers, flags.compile.options.set, flags.inputs, flags.seed, flags.max_steps},
+      inputs, diags);
 }
 
 // Results as HLO literals; of large ones the first elements.

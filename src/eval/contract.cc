@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "src/eval/attrs.h"
+#include "src/eval/elementwise.h"
 #include "src/eval/gemm.h"
 #include "src/eval/strided.h"
 #include "src/ir/native.h"
@@ -22,6 +23,16 @@ const T* Values(const Literal& x, Type result, bool round, std::vector<T>* own) 
   const Type type = x.shape().type;
   round = round && type == Type::kF32;
   if (type == result && IsNative(type) && !round) return x.data<T>();
+  if (IsFloat(type) && !IsFloat(result) && ClassOf(result) != TypeClass::kComplex) {
+    // Saturates, as convert does.
+    Literal converted(Shape::Array(result, x.shape().dims));
+    std::string error;
+    EvalConvert(x, &converted, &error);
+    own->resize(x.size());
+    if constexpr (std::is_arithmetic_v<T>)
+      Widen(result, converted.bytes(), 0, x.size(), own->data());
+    return own->data();
+  }
   own->resize(x.size());
   VisitNumber(type, [&](auto tag) {
     using From = typename decltype(tag)::type;

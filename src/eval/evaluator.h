@@ -31,6 +31,9 @@ struct EvalOptions {
   Numbers numbers = Numbers::kIeee;
   // Bytes of values that may live at once; 0: the physical memory of the host.
   int64_t memory_limit = 0;
+  // Steps (work.h) that the run may still take; it counts them down, and what goes beyond is a
+  // diagnostic. Null: no limit.
+  int64_t* work = nullptr;
   // Runs a custom-call: operands in order (tuples flattened) to the leaves of the result. nullopt
   // after a diagnostic. Unset: custom-calls are unsupported.
   std::function<std::optional<std::vector<Literal>>(const Instruction& call,

@@ -88,10 +88,10 @@ struct Physical {
   Dims dims;
   View view;
 };
-Physical PhysicalOf(const Literal& x) {
+Physical PhysicalOf(const Literal& x, const std::optional<Layout>& written) {
   const Dims strides = RowMajorStrides(DimsOf(x));
   Physical physical;
-  const Layout layout = x.shape().layout.value_or(DefaultLayout(x.shape().rank()));
+  const Layout layout = written.value_or(DefaultLayout(x.shape().rank()));
   for (size_t i = layout.minor_to_major.size(); i-- > 0;) {
     const int64_t d = layout.minor_to_major[i];
     physical.dims.push_back(DimsOf(x)[d]);
@@ -102,8 +102,8 @@ Physical PhysicalOf(const Literal& x) {
 
 // The same bytes in memory under another layout. Literals are row major, so each side is put into
 // its physical order; tiles do not change which element is which.
-void Bitcast(const Literal& a, Literal* out) {
-  const Physical from = PhysicalOf(a), to = PhysicalOf(*out);
+void Bitcast(const Literal& a, const std::optional<Layout>& layout, Literal* out) {
+  const Physical from = PhysicalOf(a, layout), to = PhysicalOf(*out, out->shape().layout);
   std::vector<uint8_t> memory(a.byte_size());
   CopyStrided(from.dims, a.bytes(), from.view, memory.data(), {0, RowMajorStrides(from.dims)},
               Width(a));
@@ -112,6 +112,16 @@ void Bitcast(const Literal& a, Literal* out) {
 }
 
 }  // namespace
+
+bool EvalBitcast(const Literal& a, const std::optional<Layout>& layout, Literal* out,
+                 std::string* error) {
+  if (Width(a) != Width(*out) || a.size() != out->size()) {
+    *error = "bitcast between types of different width";
+    return false;
+  }
+  Bitcast(a, layout, out);
+  return true;
+}
 
 bool EvalResize(Op op, const Literal& a, Literal* out, std::string*) {
   if (op == Op::kSetDimensionSize) {
@@ -159,12 +169,7 @@ bool EvalMove(Op op, absl::Span<const Literal* const> operands, absl::Span<const
       std::memcpy(out->bytes(), a.bytes(), a.byte_size());
       return true;
     case Op::kBitcast:
-      if (Width(a) != Width(*out) || a.size() != out->size()) {
-        *error = "bitcast between types of different width";
-        return false;
-      }
-      Bitcast(a, out);
-      return true;
+      return EvalBitcast(a, a.shape().layout, out, error);
     case Op::kBroadcast:
       Broadcast(a, IntsOf(attrs, AttrId::kDimensions), out);
       return true;

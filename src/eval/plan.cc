@@ -55,6 +55,28 @@ bool IsCostly(const Instruction& in) {
   }
 }
 
+// Takes the next of a sequence of random numbers, itself or in what it calls: it runs though nobody
+// reads it, so that others get the same numbers whether it was inlined or not.
+bool TakesRandom(const Instruction& in) {
+  std::vector<const Computation*> work;
+  absl::flat_hash_set<const Computation*> seen;
+  const auto takes = [&](const Instruction& x) {
+    for (const Computation* callee : x.CalledComputations()) {
+      if (seen.insert(callee).second) work.push_back(callee);
+    }
+    return x.op == Op::kRng || x.op == Op::kRngGetAndUpdateState;
+  };
+  if (takes(in)) return true;
+  while (!work.empty()) {
+    const Computation* computation = work.back();
+    work.pop_back();
+    for (const auto& inner : computation->instructions) {
+      if (takes(*inner)) return true;
+    }
+  }
+  return false;
+}
+
 void FindKept(const Computation& computation, bool is_body, Plan* plan) {
   constexpr int64_t kSmall = int64_t{1} << 20;  // bytes that any value may keep
   const int n = static_cast<int>(computation.instructions.size());
@@ -94,6 +116,7 @@ void FindKept(const Computation& computation, bool is_body, Plan* plan) {
   plan->needed_again.resize(n, false);
   plan->needed_again[plan->root] = true;
   for (int i = n - 1; i >= 0; --i) {
+    if (plan->random[i]) plan->needed_again[i] = true;
     if (!plan->needed_again[i] || plan->kept[i]) continue;
     for (int operand : plan->operands[i]) plan->needed_again[operand] = true;
   }
@@ -154,7 +177,10 @@ Plan MakePlan(const Computation& computation, bool is_body) {
   plan.needed[plan.root] = true;
   std::vector<bool> read_later(n, false);
   read_later[plan.root] = true;
+  plan.random.resize(n, false);
   for (int i = n - 1; i >= 0; --i) {
+    if (!plan.needed[i])
+      plan.needed[i] = plan.random[i] = TakesRandom(*computation.instructions[i]);
     if (!plan.needed[i]) continue;
     plan.last[i].resize(plan.operands[i].size());
     for (size_t j = plan.operands[i].size(); j-- > 0;) {

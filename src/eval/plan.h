@@ -12,7 +12,8 @@ namespace tpuc {
 struct Plan {
   std::vector<std::vector<int>> operands;  // positions in the computation, an instruction each
   std::vector<std::vector<bool>> last;     // of each operand: nobody reads the value after it
-  std::vector<bool> needed;                // the root depends on it
+  std::vector<bool> needed;                // the root depends on it, or it takes random numbers
+  std::vector<bool> random;                // nobody reads it: only the latter
   // A get-tuple-element that is the last to read this element of a tuple that is only read so: it
   // takes the element, which may then be written in place.
   std::vector<bool> takes_element;

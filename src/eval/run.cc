@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/eval/operation.h"
+#include "src/eval/work.h"
 #include "src/ir/native.h"
 #include "src/ir/op_table.h"
 
@@ -39,6 +40,15 @@ bool Run::Fits(const Instruction& in, int64_t bytes) {
                   absl::StrCat(in.name, " of shape ", ToString(in.shape, false), " takes ", bytes,
                                " bytes, ", memory_.limit - memory_.live, " are available"));
   diag.hint = "the evaluator may use three quarters of the host's memory";
+  return false;
+}
+
+// Takes the instruction's steps off what the run may still do.
+bool Run::Charge(const Instruction& in) {
+  const int64_t steps = WorkOf(in);
+  if (*options_.work >= steps) return *options_.work -= steps, true;
+  diags_->Add(DiagCode::kEvalWork, module_.source, in.loc,
+              absl::StrCat("the limit of steps is reached at ", in.name));
   return false;
 }
 
@@ -184,6 +194,7 @@ bool Run::Branch(const Instruction& in, Operands* operands) {
 bool Run::Step(const Instruction& in) {
   Frame& frame = Top();
   if (in.op == Op::kParameter) return ++frame.next, true;
+  if (options_.work && !Charge(in)) return false;
   const std::vector<int>& places = frame.plan->operands[frame.next];
   if (in.op == Op::kGetTupleElement) {
     Value& tuple = frame.values[places[0]];

@@ -71,6 +71,7 @@ class Run {
   std::optional<Value> RaggedAllToAll(const Instruction& in, Operands* operands);
 
   bool Fits(const Instruction& in, int64_t bytes);
+  bool Charge(const Instruction& in);
   std::nullopt_t Unsupported(const Instruction& in, absl::string_view what);
 
   const Module& module_;

@@ -112,7 +112,10 @@ struct Step {
   const EvalOptions& options;
 
   bool Run(std::vector<Literal>* acc, std::vector<Literal>* x, std::string* error) const {
-    if (simple) return EvalBinary(*simple, (*acc)[0], (*x)[0], &(*acc)[0], error);
+    if (simple) {
+      const Literal* operands[] = {&(*acc)[0], &(*x)[0]};
+      return EvalElementwise(*simple, operands, {}, &(*acc)[0], error);
+    }
     std::vector<const Literal*> arguments;
     for (Literal& a : *acc) arguments.push_back(&a);
     for (Literal& b : *x) arguments.push_back(&b);

@@ -99,6 +99,7 @@ CASES = [
     ('table unknown', 'list chip', 2, ['E0401', "did you mean 'chips'?"]),
     ('diagnostic unknown', 'explain E0401x', 2, ['E0401']),
     ('level unknown', 'run {d}/add.hlo -O3', 2, ['E0400']),
+    ('steps without --reference', 'run --max-steps 9 {d}/add.hlo', 2, ['E0400', '--max-cycles']),
     ('numbers unknown', 'run --reference --numbers=f64 {d}/add.hlo', 2, ['E0400']),
     ('setting without value', 'run {d}/add.hlo --set a', 2, ['E0400', "--set takes name=integer, not 'a'"]),
     ('sweep axis', 'sweep {d}/add.hlo --set a=1..x', 2, ['E0400', "'1..x' of a is neither a value nor a range"]),
