@@ -27,6 +27,7 @@ bool AlgebraicSimplifier::Run(Module* module, PassContext* context) {
   static const auto* rules = new std::vector<simplify::RuleRow>(simplify::AllRules());
   int applied = 0;
   for (Computation* computation : SimplifiableComputations(*module)) {
+    applied += simplify::ApplyRules(computation, simplify::BitcastRules(), context->remarks);
     applied += simplify::ApplyRules(computation, *rules, context->remarks);
   }
   return applied > 0;

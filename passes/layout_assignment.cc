@@ -16,6 +16,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_join.h"
+#include "passes/simplify/rewriter.h"
 #include "passes/tiling_rule.h"
 #include "src/ir/op_table.h"
 
@@ -420,6 +421,8 @@ bool LayoutAssignment::Run(Module* module, PassContext* context) {
     if (computation.get() != module->entry) changed |= TileInside(computation.get());
   }
   if (!FullyTiled(*module)) {
+    // What the program calls a bitcast need not be one in the layouts chosen here.
+    simplify::ApplyRules(module->entry, simplify::BitcastRules(), context->remarks);
     Assigner(module, context).Run();
     changed = true;
   }

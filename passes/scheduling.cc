@@ -13,6 +13,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "passes/kernel_order.h"
 #include "passes/live_ranges.h"
+#include "src/ir/op_table.h"
 
 namespace tpuc {
 namespace {
@@ -27,8 +28,23 @@ int RankOf(const Instruction& i) {
   return 3;
 }
 
-std::set<const Instruction*> Before(const Instruction& i) {
+// The side effect before each side effect: they keep their order.
+using Effects = absl::flat_hash_map<const Instruction*, const Instruction*>;
+
+Effects EffectsOf(const Computation& entry) {
+  Effects previous;
+  const Instruction* last = nullptr;
+  for (const auto& i : entry.instructions) {
+    if (!HasSideEffect(*i)) continue;
+    if (last) previous[i.get()] = last;
+    last = i.get();
+  }
+  return previous;
+}
+
+std::set<const Instruction*> Before(const Instruction& i, const Effects& effects) {
   std::set<const Instruction*> before(i.operands.begin(), i.operands.end());
+  if (auto it = effects.find(&i); it != effects.end()) before.insert(it->second);
   for (const Attr& attr : i.attrs) {
     if (const auto* list = std::get_if<std::vector<Instruction*>>(&attr.value)) {
       before.insert(list->begin(), list->end());
@@ -40,7 +56,7 @@ std::set<const Instruction*> Before(const Instruction& i) {
 using Numbers = absl::flat_hash_map<const Instruction*, int64_t>;
 
 // A topological order: by rank, then by number.
-void Reorder(Computation* entry, const Numbers& number) {
+void Reorder(Computation* entry, const Effects& effects, const Numbers& number) {
   absl::flat_hash_map<const Instruction*, int> waiting;
   absl::flat_hash_map<const Instruction*, std::vector<Instruction*>> after;
   absl::flat_hash_map<const Instruction*, std::unique_ptr<Instruction>> owned;
@@ -54,7 +70,7 @@ void Reorder(Computation* entry, const Numbers& number) {
     ready.insert({rank, rank == 0 ? i->parameter_number : number.at(i), i});
   };
   for (auto& i : entry->instructions) {
-    std::set<const Instruction*> before = Before(*i);
+    std::set<const Instruction*> before = Before(*i, effects);
     waiting[i.get()] = static_cast<int>(before.size());
     for (const Instruction* b : before) after[b].push_back(i.get());
     if (before.empty()) add(i.get());
@@ -73,13 +89,14 @@ void Reorder(Computation* entry, const Numbers& number) {
 }
 
 // The kernels of an entry in order; constants and parameters, which last, are not in it.
-KernelGraph GraphOf(const Computation& entry, std::vector<const Instruction*>* kernels) {
+KernelGraph GraphOf(const Computation& entry, const Effects& effects,
+                    std::vector<const Instruction*>* kernels) {
   KernelGraph graph;
   Numbers kernel;
   absl::flat_hash_map<const Instruction*, std::set<int>> through;  // of what only names values
   for (const auto& i : entry.instructions) {
     std::set<int> before;
-    for (const Instruction* b : Before(*i)) {
+    for (const Instruction* b : Before(*i, effects)) {
       if (auto it = kernel.find(b); it != kernel.end()) {
         before.insert(static_cast<int>(it->second));
       } else if (auto named = through.find(b); named != through.end()) {
@@ -120,9 +137,10 @@ bool Scheduling::Run(Module* module, PassContext* context) {
   if (module->is_scheduled) return false;
   Numbers number;
   for (const auto& i : entry->instructions) number.emplace(i.get(), number.size());
-  Reorder(entry, number);
+  const Effects effects = EffectsOf(*entry);
+  Reorder(entry, effects, number);
   std::vector<const Instruction*> kernels;
-  const KernelGraph graph = GraphOf(*entry, &kernels);
+  const KernelGraph graph = GraphOf(*entry, effects, &kernels);
   std::vector<int> as_is(graph.size());
   for (int k = 0; k < graph.size(); ++k) as_is[k] = k;
   const std::vector<int> order = SmallestPeak(graph);
@@ -131,7 +149,7 @@ bool Scheduling::Run(Module* module, PassContext* context) {
   for (size_t p = 0; p < order.size(); ++p) {
     number[kernels[order[p]]] = static_cast<int64_t>(p);
   }
-  Reorder(entry, number);
+  Reorder(entry, effects, number);
   module->is_scheduled = true;
   return true;
 }

@@ -181,12 +181,57 @@ I* ConstantIota(Rewriter& r, I* i) {
   return made;
 }
 
+// ---- bitcast ----
+
+// Dimensions major to minor, as the layout has them; nullopt where it names tiles.
+std::optional<Ints> MajorToMinor(const Shape& shape) {
+  const Layout layout = shape.layout.value_or(DefaultLayout(shape.rank()));
+  if (!layout.tiles.empty()) return std::nullopt;
+  return Ints(layout.minor_to_major.rbegin(), layout.minor_to_major.rend());
+}
+
+// The operand as it lies in memory, cut into the result's dimensions as they lie there.
+I* BitcastToMoves(Rewriter& r, I* i) {
+  I* x = A(i);
+  if (!x->shape.IsArray() || !i->shape.IsArray() || x->shape.is_dynamic() ||
+      i->shape.is_dynamic() || LiteralBytesOf(x->shape.type) != LiteralBytesOf(i->shape.type) ||
+      x->shape.ElementCount() != i->shape.ElementCount()) {
+    return nullptr;
+  }
+  const std::optional<Ints> from = MajorToMinor(x->shape), to = MajorToMinor(i->shape);
+  if (!from || !to) return nullptr;
+  const auto transpose = [&](I* operand, const Ints& order) {
+    if (IsIota(order)) return operand;
+    I* made = r.Make(Op::kTranspose,
+                     ArrayShape(operand->shape.type, Pick(operand->shape.dims, order)), {operand});
+    made->Set(AttrId::kDimensions, order);
+    return made;
+  };
+  x = transpose(x, *from);
+  if (x->shape.type != i->shape.type) {
+    x = r.Make(Op::kBitcastConvert, ArrayShape(i->shape.type, x->shape.dims), {x});
+  }
+  x = r.Reshape(x, Pick(i->shape.dims, *to));
+  Ints back(to->size());
+  for (size_t n = 0; n < to->size(); ++n) back[(*to)[n]] = static_cast<int64_t>(n);
+  I* made = transpose(x, back);
+  if (made == A(i)) return made;
+  made->shape.layout = i->shape.layout;
+  return made;
+}
+
 bool SameArray(const I* i) {
   return A(const_cast<I*>(i))->shape.dims == i->shape.dims &&
          A(const_cast<I*>(i))->shape.type == i->shape.type;
 }
 
 }  // namespace
+
+absl::Span<const RuleRow> BitcastRules() {
+  static const auto* rules = new std::vector<RuleRow>{
+      {"bitcast(x) -> transpose, reshape, transpose", Op::kBitcast, BitcastToMoves}};
+  return *rules;
+}
 
 absl::Span<const RuleRow> MovementRules() {
   // clang-format off
