@@ -47,7 +47,7 @@ bool Run::Fits(const Instruction& in, int64_t bytes) {
 bool Run::Charge(const Instruction& in) {
   const int64_t steps = WorkOf(in);
   if (*options_.work >= steps) return *options_.work -= steps, true;
-  diags_->Add(DiagCode::kEvalWork, module_.source, in.loc,
+  diags_->Add(DiagCode::kFaultCycleLimit, module_.source, in.loc,
               absl::StrCat("the limit of steps is reached at ", in.name));
   return false;
 }
