@@ -25,6 +25,7 @@ SCRIPTS = [
     ('chips', ['tests/chips.py', '--tpuc', '{tpuc}']),
     ('sweep', ['tests/sweep.py', '--tpuc', '{tpuc}']),
     ('kernels', ['tests/kernels/run.py', '--tpuc', '{tpuc}']),
+    ('examples/jax', ['tests/jax.py', '--tpuc', '{tpuc}']),
     ('trace', ['tests/trace.py', '--tpuc', '{tpuc}']),
     ('golden', ['tests/golden.py', '--tpuc', '{tpuc}']),
 ]

@@ -13,13 +13,14 @@ A block of output stands indented below a comment that says the command, and wha
 import argparse, os, re, shlex, subprocess, sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-FILES = ['README.md', 'examples/README.md']
+FILES = ['README.md', 'examples/README.md', 'examples/jax/README.md']
 
 def shown(tpuc, command):
     """The lines that the command prints, cut as it says."""
     call, _, cut = command.partition(' | ')
     words = shlex.split(call)
-    r = subprocess.run([tpuc] + words[1:], cwd=ROOT, capture_output=True, text=True)
+    command = [tpuc] + words[1:] if words[0] == 'tpuc' else [sys.executable] + words[1:] + ['--tpuc', tpuc]
+    r = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     if r.returncode:
         raise RuntimeError(f'{call}: exit {r.returncode}: {r.stderr[:300]}')
     lines = [l.rstrip() for l in r.stdout.rstrip('\n').split('\n')]
