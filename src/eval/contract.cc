@@ -70,6 +70,58 @@ std::vector<Stretch> RunsOf(const std::vector<int64_t>& free) {
   return runs;
 }
 
+// Places in both contract lists that lie one behind the other in both operands.
+std::vector<Stretch> CommonRuns(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
+  std::vector<Stretch> runs;
+  for (int64_t p = 0; p < static_cast<int64_t>(a.size()); ++p) {
+    if (runs.empty() || a[p] != a[p - 1] + 1 || b[p] != b[p - 1] + 1) {
+      runs.push_back({p, 1});
+    } else {
+      ++runs.back().count;
+    }
+  }
+  return runs;
+}
+
+// The sum of x[i] * y[i], in parts that the compiler keeps in vectors.
+template <typename T>
+T DotOfRun(const T* x, const T* y, int64_t n) {
+  T parts[16] = {}, sum{};
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16) {
+    for (int k = 0; k < 16; ++k) parts[k] += x[i + k] * y[i + k];
+  }
+  for (; i < n; ++i) sum += x[i] * y[i];
+  for (const T& part : parts) sum += part;
+  return sum;
+}
+
+// Few results of much depth along which both operands lie in order (the gradient of a depthwise
+// convolution's kernel): a sum of its own for each, run by run. No runs where it is not so.
+std::vector<Stretch> DeepRuns(const Side& lhs, const Side& rhs) {
+  constexpr size_t kFewResults = 64, kDeep = 1024;
+  const size_t depth = lhs.contract.size();
+  if (lhs.free.size() * rhs.free.size() > kFewResults || depth < kDeep) return {};
+  std::vector<Stretch> runs = CommonRuns(lhs.contract, rhs.contract);
+  if (runs.size() * 6 > depth) runs.clear();
+  return runs;
+}
+
+template <typename T>
+void DeepProduct(const Side& lhs, const Side& rhs, const std::vector<Stretch>& runs, const T* a,
+                 const T* b, T* c) {
+  const size_t n = rhs.free.size();
+  std::fill_n(c, lhs.free.size() * n, T{});
+  for (const Stretch& run : runs) {
+    for (size_t i = 0; i < lhs.free.size(); ++i) {
+      for (size_t j = 0; j < n; ++j) {
+        c[i * n + j] += DotOfRun(a + lhs.free[i] + lhs.contract[run.first],
+                                 b + rhs.free[j] + rhs.contract[run.first], run.count);
+      }
+    }
+  }
+}
+
 template <typename T>
 void PlainProduct(const Side& lhs, const Side& rhs, const std::vector<Stretch>& runs, const T* a,
                   const T* b, T* c) {
@@ -100,7 +152,7 @@ void PlainProduct(const Side& lhs, const Side& rhs, const std::vector<Stretch>& 
 
 template <typename T>
 void Product(const Side& lhs, const Side& rhs, const std::vector<Stretch>& runs, const T* a,
-             const T* b, T* c) {
+             const T* b, T* c, PackedRows<T>* packed) {
   const int64_t m = static_cast<int64_t>(lhs.free.size());
   const int64_t n = static_cast<int64_t>(rhs.free.size());
   const int64_t k = static_cast<int64_t>(lhs.contract.size());
@@ -109,7 +161,7 @@ void Product(const Side& lhs, const Side& rhs, const std::vector<Stretch>& runs,
     constexpr int64_t kSmall = 2048, kFewRows = 2;
     if (m * n * k > kSmall && (m > kFewRows || k > 64)) {
       return Gemm(m, n, k, Indexed<T>{a, lhs.free.data(), lhs.contract.data()},
-                  Indexed<T>{b, rhs.contract.data(), rhs.free.data()}, c);
+                  Indexed<T>{b, rhs.contract.data(), rhs.free.data()}, c, packed);
     }
   }
   PlainProduct(lhs, rhs, runs, a, b, c);
@@ -133,10 +185,19 @@ void DotAs(const Literal& lhs, const Literal& rhs, const Side& left, const Side&
   const bool in_place = type == out_type && IsNative(type);
   std::vector<T> product(in_place ? 0 : size);
   const std::vector<Stretch> runs = RunsOf(right.free);
+  const bool floats = std::is_floating_point_v<T> && IsFloat(type);
+  const std::vector<Stretch> deep = floats ? DeepRuns(left, right) : std::vector<Stretch>();
+  PackedRows<T> packed;  // weights of a convolution are those of every image
   for (size_t i = 0; i < left.batch.size(); ++i) {
     const int64_t first = static_cast<int64_t>(i) * size;
     T* c = in_place ? out->data<T>() + first : product.data();
-    Product(left, right, runs, a + left.batch[i], b + right.batch[i], c);
+    if (i > 0 && left.batch[i] != left.batch[i - 1]) packed.filled = false;
+    const T *from_a = a + left.batch[i], *from_b = b + right.batch[i];
+    if (!deep.empty()) {
+      if constexpr (std::is_floating_point_v<T>) DeepProduct(left, right, deep, from_a, from_b, c);
+    } else {
+      Product(left, right, runs, from_a, from_b, c, left.batch.size() > 1 ? &packed : nullptr);
+    }
     if (in_place) continue;
     if (type == out_type) {
       Narrow(type, c, size, out->bytes(), first);

@@ -18,6 +18,15 @@ constexpr int64_t kRows = 6;
 constexpr int64_t kStrip = 20 * kRows;  // rows of A packed at once
 constexpr int64_t kColumns = 1024;      // columns of B packed at once
 
+// Offsets that ascend by one. Within a dimension they do, so that both ends tell most of it.
+inline bool Contiguous(const int64_t* offsets, int64_t n) {
+  if (offsets[n - 1] - offsets[0] != n - 1) return false;
+  for (int64_t i = 1; i < n; ++i) {
+    if (offsets[i] != offsets[0] + i) return false;
+  }
+  return true;
+}
+
 // Panels of `width` columns: out[panel][p][lane], padded with zeros.
 template <typename T>
 void PackColumns(const Indexed<T>& b, int64_t p0, int64_t depth, int64_t j0, int64_t count,
@@ -25,9 +34,22 @@ void PackColumns(const Indexed<T>& b, int64_t p0, int64_t depth, int64_t j0, int
   for (int64_t j = 0; j < count; j += width) {
     const int64_t w = std::min(width, count - j);
     const int64_t* column = b.column + j0 + j;
-    const bool dense = column[w - 1] - column[0] == w - 1;  // offsets ascend within a dimension
-    bool unit = dense;
-    for (int64_t l = 1; unit && l < w; ++l) unit = column[l] == column[0] + l;
+    const bool unit = Contiguous(column, w);
+    if (!unit && Contiguous(b.row + p0, depth)) {  // along the depth instead, a few lines at a time
+      constexpr int64_t kLines = 32;
+      for (int64_t p = 0; p < depth; p += kLines) {
+        const int64_t n = std::min(kLines, depth - p);
+        for (int64_t l = 0; l < w; ++l) {
+          const T* line = b.data + b.row[p0 + p] + column[l];
+          for (int64_t q = 0; q < n; ++q) out[(p + q) * width + l] = line[q];
+        }
+        for (int64_t q = 0; w < width && q < n; ++q) {
+          std::fill(out + (p + q) * width + w, out + (p + q + 1) * width, T{0});
+        }
+      }
+      out += depth * width;
+      continue;
+    }
     for (int64_t p = 0; p < depth; ++p, out += width) {
       const T* row = b.data + b.row[p0 + p];
       if (unit) {
@@ -43,7 +65,16 @@ void PackColumns(const Indexed<T>& b, int64_t p0, int64_t depth, int64_t j0, int
 // Panels of kRows rows: out[panel][p][lane], padded with zeros.
 template <typename T>
 void PackRows(const Indexed<T>& a, int64_t i0, int64_t count, int64_t p0, int64_t depth, T* out) {
+  const bool along = Contiguous(a.column + p0, depth);
   for (int64_t i = 0; i < count; i += kRows, out += kRows * depth) {
+    if (along && i + kRows <= count) {
+      const T* from = a.data + a.column[p0];
+      const int64_t* row = a.row + i0 + i;
+      for (int64_t p = 0; p < depth; ++p) {
+        for (int64_t l = 0; l < kRows; ++l) out[p * kRows + l] = from[row[l] + p];
+      }
+      continue;
+    }
     for (int64_t l = 0; l < kRows; ++l) {
       if (i + l >= count) {
         for (int64_t p = 0; p < depth; ++p) out[p * kRows + l] = T{0};
@@ -56,10 +87,11 @@ void PackRows(const Indexed<T>& a, int64_t i0, int64_t count, int64_t p0, int64_
   }
 }
 
-// c[rows x columns] += a panel * b panel; rows <= kRows, columns <= 2 vectors.
+// c[rows x columns] = a panel * b panel, plus what is there if `add`; rows <= kRows, columns <= 2
+// vectors.
 template <typename T>
 HWY_ATTR void Panel(int64_t depth, const T* a, const T* b, T* c, int64_t stride, int64_t rows,
-                    int64_t columns) {
+                    int64_t columns, bool add) {
   const hn::ScalableTag<T> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   auto s00 = hn::Zero(d), s01 = hn::Zero(d), s10 = hn::Zero(d), s11 = hn::Zero(d);
@@ -80,7 +112,16 @@ HWY_ATTR void Panel(int64_t depth, const T* a, const T* b, T* c, int64_t stride,
     row(5, s50, s51);
   }
   HWY_ALIGN T sums[kRows * 2 * hn::MaxLanes(hn::ScalableTag<T>())];
+  const bool whole = rows == kRows && columns == 2 * lanes;
   const auto put = [&](int64_t i, auto left, auto right) HWY_ATTR {
+    if (whole) {  // + 0 where nothing is added: a sum of nothing but underflow is +0, not -0
+      T* to = c + i * stride;
+      left = hn::Add(add ? hn::LoadU(d, to) : hn::Zero(d), left);
+      right = hn::Add(add ? hn::LoadU(d, to + lanes) : hn::Zero(d), right);
+      hn::StoreU(left, d, to);
+      hn::StoreU(right, d, to + lanes);
+      return;
+    }
     hn::StoreU(left, d, sums + i * 2 * lanes);
     hn::StoreU(right, d, sums + i * 2 * lanes + lanes);
   };
@@ -90,20 +131,27 @@ HWY_ATTR void Panel(int64_t depth, const T* a, const T* b, T* c, int64_t stride,
   put(3, s30, s31);
   put(4, s40, s41);
   put(5, s50, s51);
+  if (whole) return;
   for (int64_t i = 0; i < rows; ++i) {
-    for (int64_t j = 0; j < columns; ++j) c[i * stride + j] += sums[i * 2 * lanes + j];
+    T* to = c + i * stride;
+    const T* from = sums + i * 2 * lanes;
+    for (int64_t j = 0; j < columns; ++j) to[j] = (add ? to[j] : T{0}) + from[j];
   }
 }
 
 template <typename T>
 HWY_ATTR void Blocked(int64_t m, int64_t n, int64_t k, const Indexed<T>& a, const Indexed<T>& b,
-                      T* c) {
+                      T* c, PackedRows<T>* packed) {
+  constexpr int64_t kMostKept = int64_t{1} << 21;  // elements of A worth keeping
   const int64_t width = 2 * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
-  std::fill_n(c, m * n, T{0});
+  if (k == 0) std::fill_n(c, m * n, T{0});
   const int64_t columns = std::min(kColumns, (n + width - 1) / width * width);
-  const int64_t deepest = std::min(kGemmDepth, k);
-  std::vector<T> packed_b(columns * deepest);
-  std::vector<T> packed_a(std::min(kStrip, (m + kRows - 1) / kRows * kRows) * deepest);
+  const int64_t deepest = std::min(kGemmDepth, k), rounded = (m + kRows - 1) / kRows * kRows;
+  std::vector<T> packed_b(columns * deepest), own;
+  const bool keep = packed && rounded * k <= kMostKept;
+  const bool filled = keep && packed->filled;
+  std::vector<T>& packed_a = keep ? packed->panels : own;
+  packed_a.resize(keep ? rounded * k : std::min(kStrip, rounded) * deepest);
   for (int64_t j0 = 0; j0 < n; j0 += kColumns) {
     const int64_t nj = std::min(kColumns, n - j0);
     for (int64_t p0 = 0; p0 < k; p0 += kGemmDepth) {
@@ -111,25 +159,27 @@ HWY_ATTR void Blocked(int64_t m, int64_t n, int64_t k, const Indexed<T>& a, cons
       PackColumns(b, p0, depth, j0, nj, width, packed_b.data());
       for (int64_t i0 = 0; i0 < m; i0 += kStrip) {
         const int64_t mi = std::min(kStrip, m - i0);
-        PackRows(a, i0, mi, p0, depth, packed_a.data());
+        T* strip = packed_a.data() + (keep ? p0 * rounded + i0 * depth : 0);
+        if (!filled && (!keep || j0 == 0)) PackRows(a, i0, mi, p0, depth, strip);
         for (int64_t j = 0; j < nj; j += width) {
           for (int64_t i = 0; i < mi; i += kRows) {
-            Panel(depth, packed_a.data() + i * depth, packed_b.data() + j * depth,
-                  c + (i0 + i) * n + j0 + j, n, std::min(kRows, mi - i), std::min(width, nj - j));
+            Panel(depth, strip + i * depth, packed_b.data() + j * depth, c + (i0 + i) * n + j0 + j,
+                  n, std::min(kRows, mi - i), std::min(width, nj - j), p0 > 0);
           }
         }
       }
     }
   }
+  if (keep) packed->filled = true;
 }
 
 void GemmF32(int64_t m, int64_t n, int64_t k, const Indexed<float>& a, const Indexed<float>& b,
-             float* c) {
-  Blocked(m, n, k, a, b, c);
+             float* c, PackedRows<float>* packed) {
+  Blocked(m, n, k, a, b, c, packed);
 }
 void GemmF64(int64_t m, int64_t n, int64_t k, const Indexed<double>& a, const Indexed<double>& b,
-             double* c) {
-  Blocked(m, n, k, a, b, c);
+             double* c, PackedRows<double>* packed) {
+  Blocked(m, n, k, a, b, c, packed);
 }
 
 }  // namespace tpuc::HWY_NAMESPACE
@@ -142,12 +192,12 @@ HWY_EXPORT(GemmF32);
 HWY_EXPORT(GemmF64);
 
 void Gemm(int64_t m, int64_t n, int64_t k, const Indexed<float>& a, const Indexed<float>& b,
-          float* c) {
-  HWY_DYNAMIC_DISPATCH(GemmF32)(m, n, k, a, b, c);
+          float* c, PackedRows<float>* packed) {
+  HWY_DYNAMIC_DISPATCH(GemmF32)(m, n, k, a, b, c, packed);
 }
 void Gemm(int64_t m, int64_t n, int64_t k, const Indexed<double>& a, const Indexed<double>& b,
-          double* c) {
-  HWY_DYNAMIC_DISPATCH(GemmF64)(m, n, k, a, b, c);
+          double* c, PackedRows<double>* packed) {
+  HWY_DYNAMIC_DISPATCH(GemmF64)(m, n, k, a, b, c, packed);
 }
 
 }  // namespace tpuc

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 namespace tpuc {
 
@@ -20,10 +21,18 @@ struct Indexed {
   const int64_t* column;
 };
 
-// c[i * n + j] = sum over p of a(i, p) * b(p, j); c is m x n, row major. m, n, k >= 0.
+// A in panels, as a product has packed it: the next product of the same A need not do so again.
+template <typename T>
+struct PackedRows {
+  std::vector<T> panels;
+  bool filled = false;
+};
+
+// c[i * n + j] = sum over p of a(i, p) * b(p, j); c is m x n, row major. m, n, k >= 0. `packed`:
+// null, or of this very A (not filled: the call fills it where A is small enough to keep).
 void Gemm(int64_t m, int64_t n, int64_t k, const Indexed<float>& a, const Indexed<float>& b,
-          float* c);
+          float* c, PackedRows<float>* packed = nullptr);
 void Gemm(int64_t m, int64_t n, int64_t k, const Indexed<double>& a, const Indexed<double>& b,
-          double* c);
+          double* c, PackedRows<double>* packed = nullptr);
 
 }  // namespace tpuc
