@@ -31,12 +31,24 @@ inline bool Contiguous(const int64_t* offsets, int64_t n) {
 template <typename T>
 void PackColumns(const Indexed<T>& b, int64_t p0, int64_t depth, int64_t j0, int64_t count,
                  int64_t width, T* out) {
+  if (count > width && Contiguous(b.column + j0, count)) {  // whole lines: memory is read in order
+    for (int64_t p = 0; p < depth; ++p) {
+      const T* line = b.data + b.row[p0 + p] + b.column[j0];
+      T* to = out + p * width;
+      for (int64_t j = 0; j < count; j += width, to += depth * width) {
+        const int64_t w = std::min(width, count - j);
+        std::copy_n(line + j, w, to);
+        std::fill(to + w, to + width, T{0});
+      }
+    }
+    return;
+  }
   for (int64_t j = 0; j < count; j += width) {
     const int64_t w = std::min(width, count - j);
     const int64_t* column = b.column + j0 + j;
     const bool unit = Contiguous(column, w);
     if (!unit && Contiguous(b.row + p0, depth)) {  // along the depth instead, a few lines at a time
-      constexpr int64_t kLines = 32;
+      constexpr int64_t kLines = 128;
       for (int64_t p = 0; p < depth; p += kLines) {
         const int64_t n = std::min(kLines, depth - p);
         for (int64_t l = 0; l < w; ++l) {

@@ -88,6 +88,21 @@ double Sum(const T* x, int64_t n, F&& f) {
   return parts[0];
 }
 
+// The sum of (x[i] - mean) * y[i], likewise.
+template <typename T>
+double SumOfProducts(const T* x, double mean, const T* y, int64_t n) {
+  double parts[8] = {};
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    for (int k = 0; k < 8; ++k) {
+      parts[k] += (static_cast<double>(x[i + k]) - mean) * static_cast<double>(y[i + k]);
+    }
+  }
+  for (; i < n; ++i) parts[0] += (static_cast<double>(x[i]) - mean) * static_cast<double>(y[i]);
+  for (int k = 1; k < 8; ++k) parts[0] += parts[k];
+  return parts[0];
+}
+
 template <typename T>
 void Statistics(const Literal& a, const Runs& runs, Vector* mean, Vector* variance) {
   Reader<T> in(a);
@@ -129,19 +144,23 @@ void Gradient(absl::Span<const Literal* const> operands, const Runs& runs, doubl
   for (int64_t c = 0; c < runs.features; ++c) root[c] = std::sqrt(variance[c] + epsilon);
   ForRuns(runs, [&](int64_t c, int64_t first, int64_t n) {
     const T *x = in.At(first, n), *dy = grad.At(first, n);
-    for (int64_t i = 0; i < n; ++i) {
-      d_scale[c] += static_cast<double>(dy[i]) * (static_cast<double>(x[i]) - mean[c]) / root[c];
-      d_offset[c] += static_cast<double>(dy[i]);
-    }
+    d_scale[c] += SumOfProducts(x, mean[c], dy, n);
+    d_offset[c] += Sum(dy, n, [](double y) { return y; });
   });
+  for (int64_t c = 0; c < runs.features; ++c) d_scale[c] /= root[c];
+  // scale / root * (dy - d_offset / n - (x - mean) / root * d_scale / n), as a sum of three.
+  Vector of_dy(runs.features), of_x(runs.features), rest(runs.features);
+  for (int64_t c = 0; c < runs.features; ++c) {
+    of_dy[c] = scale[c] / root[c];
+    of_x[c] = -of_dy[c] / root[c] * d_scale[c] / runs.each();
+    rest[c] = -of_dy[c] * d_offset[c] / runs.each() - of_x[c] * mean[c];
+  }
   T block[kBlock];
   ForRuns(runs, [&](int64_t c, int64_t first, int64_t n) {
     const T *x = in.At(first, n), *dy = grad.At(first, n);
+    const double f = of_dy[c], g = of_x[c], h = rest[c];
     for (int64_t i = 0; i < n; ++i) {
-      const double normal = (static_cast<double>(x[i]) - mean[c]) / root[c];
-      block[i] = static_cast<T>(scale[c] / root[c] *
-                                (static_cast<double>(dy[i]) - d_offset[c] / runs.each() -
-                                 normal * d_scale[c] / runs.each()));
+      block[i] = static_cast<T>(static_cast<double>(dy[i]) * f + static_cast<double>(x[i]) * g + h);
     }
     Narrow(outs[0]->shape().type, block, n, outs[0]->bytes(), first);
   });
