@@ -36,6 +36,9 @@ struct DotPlan {
   }
 };
 
+// In place of a half of an MXU: rows of the first tile and of the second at once.
+constexpr int kBothHalves = 2;
+
 // One pass of a product over several: an MXU's side of K (128 or 256), the last one fewer.
 struct DotPass {
   Coord kp;  // counts sides

@@ -131,8 +131,9 @@ void Lowering::Push(const DotPlan& p, const DotAt& at, Coord k0, Coord n0, int64
   }
 }
 
-// One group of eight of the first dimension, of the first (half 0) or the second tile. Where a loop
-// counts it, that tile is whole.
+// One group of eight of the first dimension, of the first (half 0) or the second tile, or of both
+// (kBothHalves; all whole, the second dimension one tile). Where a loop counts it, that tile is
+// whole.
 void Lowering::PushGroup(const DotPlan& p, const DotAt& at, Coord k0, Coord n0, int64_t k_left,
                          int64_t n_left, bool diagonal, int unit, int half, Coord g) {
   auto prep = [&](Operand v, Operand mask, bool masked) {
@@ -161,9 +162,10 @@ void Lowering::PushGroup(const DotPlan& p, const DotAt& at, Coord k0, Coord n0, 
   int64_t first = p.xpose ? n_left : k_left, second = p.xpose ? k_left : n_left;
   Coord first0 = (p.xpose ? n0 : k0) * kTileGroups, second0 = p.xpose ? k0 : n0;
   CHECK(first0.is_const() || g.is_const());
-  const Coord f = (g.is_const() ? first0 + g.c : g + first0.c) + half * kTileGroups;
-  auto get = [&](int64_t tile) {
-    Coord s = second0 + tile;
+  const int64_t tile_of_first = half == kBothHalves ? 0 : half;
+  const Coord f0 = (g.is_const() ? first0 + g.c : g + first0.c) + tile_of_first * kTileGroups;
+  auto get = [&](int64_t tile, int64_t later = 0) {
+    Coord s = second0 + tile, f = f0 + later;
     return p.xpose ? Weight(p, at, s, f) : Weight(p, at, f, s);
   };
   // K beyond the array counts as 0: sublanes of the last group (plain), lanes of the last tile.
@@ -174,7 +176,7 @@ void Lowering::PushGroup(const DotPlan& p, const DotAt& at, Coord k0, Coord n0, 
       return lanes < kLanes;
     }
     if (!g.is_const()) return false;
-    int64_t rows = std::min(kSublanes, first - (half * kTileGroups + g.c) * kSublanes);
+    int64_t rows = std::min(kSublanes, first - (tile_of_first * kTileGroups + g.c) * kSublanes);
     if (rows < kSublanes) *mask = MaskOf(0, rows, 0, kLanes);
     return rows < kSublanes;
   };
@@ -183,6 +185,11 @@ void Lowering::PushGroup(const DotPlan& p, const DotAt& at, Coord k0, Coord n0, 
   bool masked = mask_of(0, &mask);
   if (diagonal) {
     prep(low, mask, masked);
+    push(2, low, mask, masked);
+    return;
+  }
+  if (half == kBothHalves) {
+    prep(get(0, kTileGroups), mask, masked);
     push(2, low, mask, masked);
     return;
   }

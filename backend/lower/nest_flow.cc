@@ -22,7 +22,7 @@ namespace tpuc::lower {
 namespace {
 
 constexpr int64_t kTileGroups = kLanes / kSublanes;
-constexpr int64_t kFlatStrips = 16;  // at most these without a loop
+constexpr int64_t kFlatStrips = 64;  // at most these without a loop, in a pass
 constexpr int64_t kBody = 4;         // strips in a trip
 constexpr int kCheap = 4;            // cost below which a value is made again, as ChooseKept's
 
@@ -170,7 +170,7 @@ bool Lowering::FlowNest(const std::vector<NestItem>& nest) {
   for (const NestItem& item : nest) {
     if (item.kind == NestItem::Kind::kValue && companion_[item.node] == dot) return true;
   }
-  return w.passes > 1 ? flows_[dot] != 0 : w.p.m_groups() > 2 * kFlatStrips;
+  return w.passes > 1 ? flows_[dot] != 0 : w.p.m_groups() > 32;
 }
 
 // The item's tile coordinates at a row position, lane 0.
@@ -227,7 +227,7 @@ void Lowering::ReduceTiles(const NestItem& item, const Coords& row, int64_t from
 // there is such a number.
 int64_t Lowering::StripsInBody(const DotFlow& w) {
   const int64_t strips = w.p.m_groups(), step = w.pairs ? 2 * w.copies : w.copies;
-  if (strips <= kFlatStrips) return strips;
+  if (strips <= kFlatStrips && strips * w.passes <= 2 * kFlatStrips) return strips;
   for (int64_t b : {kBody, 2 * kBody, kBody / 2, int64_t{1}}) {
     if (b % step == 0 && strips % b == 0 && kTileGroups % (strips / b) == 0) return b;
   }
@@ -258,7 +258,7 @@ void Lowering::PushPass(const DotFlow& w, const DotAt& at, int64_t pass, Coord t
       for (int u = 0; u < units; ++u) {
         const FlowWeights x = WeightsOf(w, pass, u);
         if (x.k_left <= 0 || x.n_left <= 0) continue;
-        if (w.pairs && half == 1) continue;
+        if ((w.pairs || w.diagonal) && half == 1) continue;
         const int64_t groups = CeilDiv(w.p.xpose ? x.n_left : x.k_left, kSublanes);
         const int64_t here = std::min(kTileGroups, groups - half * kTileGroups);
         if (here <= 0) continue;
@@ -270,7 +270,7 @@ void Lowering::PushPass(const DotFlow& w, const DotAt& at, int64_t pass, Coord t
           continue;
         }
         PushGroup(w.p, at, Coord::Const(x.k0 / kLanes), Coord::Const(x.n0 / kLanes), x.k_left,
-                  x.n_left, w.pairs, u, half, g);
+                  x.n_left, w.pairs, u, w.diagonal ? kBothHalves : half, g);
       }
     }
   }
@@ -352,14 +352,15 @@ void Lowering::FlowStrips(const DotFlow& w, const DotAt& at, int64_t pass, Coord
       const FlowWeights x = WeightsOf(w, pass, u);
       if (x.k_left <= 0 || x.n_left <= 0) continue;
       const int64_t kt = x.k0 / kLanes;
-      const bool has = w.pairs ? i + 1 < count : x.k_left > kLanes;
-      Operand high;
-      if (has)
-        high = w.pairs ? Row(p, at, m + 1, Coord::Const(0)) : Row(p, at, m, Coord::Const(kt + 1));
+      const bool has = w.pairs ? i + 1 < count : w.diagonal || x.k_left > kLanes;
       const Operand low = Row(p, at, m, Coord::Const(kt));
+      Operand high = low;
+      if (has && !w.diagonal) {
+        high = w.pairs ? Row(p, at, m + 1, Coord::Const(0)) : Row(p, at, m, Coord::Const(kt + 1));
+      }
       const int64_t low_lanes = std::min(kLanes, x.k_left);
-      const Reg t = Multiply(low, low_lanes, high, has, w.pairs ? low_lanes : x.k_left - kLanes,
-                             latched[u] == 0, u);
+      const int64_t high_lanes = w.pairs || w.diagonal ? low_lanes : x.k_left - kLanes;
+      const Reg t = Multiply(low, low_lanes, high, has, high_lanes, latched[u] == 0, u);
       latched[u] = 1;
       tokens[i].push_back({t, u});
     }
@@ -436,7 +437,7 @@ void Lowering::EmitFlow(const DotFlow& w, const DotAt& at) {
   const int64_t strips = w.p.m_groups(), body = w.body;
   const int64_t trips = body >= strips ? 1 : strips / body;
   for (int64_t pass = 0; pass < w.passes && !failed_; ++pass) {
-    if (!w.staged && (pass == 0 || trips == 1 || !EvenPushes(w, pass, trips))) {
+    if (pass == 0 || trips == 1 || !EvenPushes(w, pass, trips)) {
       PushPass(w, at, pass, Coord::Const(0), 1);
     }
     if (trips == 1) {
@@ -468,6 +469,8 @@ void Lowering::EmitFlowNest(const std::vector<NestItem>& nest) {
     w.copies =
         static_cast<int>(std::min<int64_t>(std::max(1, chip.mxus), CeilDiv(w.p.m_groups(), 2)));
   }
+  w.diagonal = chip.mxu_tiles() > 1 && w.p.xpose && !w.pairs && w.p.k <= kLanes &&
+               w.p.n % chip.mxu_size == 0;
   w.body = StripsInBody(w);
   w.carried.assign(k.nodes.size(), 0);
   for (const NestItem& item : nest) {

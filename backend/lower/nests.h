@@ -45,7 +45,7 @@ struct DotFlow {
   int sets_k = 1, sets_n = 1;  // weights as large as an MXU, of one pass
   int copies = 1;              // of the sets, which take rows in turn
   bool pairs = false;          // one tile of weights in both halves of an MXU: two strips at once
-  bool staged = false;         // the first pass's weights have been pushed
+  bool diagonal = false;       // K fills half an MXU: two tiles of N at once, block-diagonally
   int64_t body = 0;            // strips in a trip
   std::vector<NestItem> rows, others;
   std::vector<FlowPhase> phases;  // of others
