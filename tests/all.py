@@ -21,6 +21,7 @@ SCRIPTS = [
     ('random programs', ['tests/random_programs.py', '--tpuc', '{tpuc}']),
     ('road', ['tests/road.py', '--tpuc', '{tpuc}']),
     ('loops', ['tests/loops.py', '--tpuc', '{tpuc}']),
+    ('attention', ['tests/attention.py', '--tpuc', '{tpuc}']),
     ('readme', ['tests/readme.py', '--tpuc', '{tpuc}']),
     ('chips', ['tests/chips.py', '--tpuc', '{tpuc}']),
     ('sweep', ['tests/sweep.py', '--tpuc', '{tpuc}']),

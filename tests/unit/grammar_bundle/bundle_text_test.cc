@@ -138,7 +138,7 @@ llo "k" args=1 steps=1 {
   ops
   info grid_steps=1 schedule_cycles=0 spills=0 fills=0 temp_loads=0 temp_stores=0 max_live_vregs=0 vmem_bytes=0 flops=0
   allocation "acc" vmem at=8 size=16
-  blocks first=1 last=1 trips=4 grid=0
+  blocks first=1 last=1 trips=4 grid=0 latch=1
   block 0 "entry" trips=1 grid=0
     %s1 = smov 0
   block 1 "body" trips=4 grid=0

@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "backend/llo/operands.h"
 #include "backend/llo/verifier.h"
 #include "gtest/gtest.h"
 #include "tests/unit/schedule/llo_text.h"
@@ -206,6 +207,45 @@ TEST(Assemble, LongLoopsArePipelined) {
   // sshll 0, sadd 1, vld 2, vmul 3, vpow2 5, vpop 18, vst 19.
   EXPECT_GE(loop.stages, 10);
   EXPECT_LE(k.info.schedule_cycles, 100 * 2 + 25);
+}
+
+// The first trip's matmul takes the weights, whether the loop is pipelined or its first trip is put
+// before it (-O0); no other does.
+TEST(Assemble, OnlyTheFirstTripLatches) {
+  llo::Function f = LloFromText(R"(
+  blocks first=1 last=1 trips=40 grid=0 latch=1
+  block 0 "entry" trips=1 grid=0
+    %s1 = smov 0
+    %v0 = vld [vmem:%s0] buf:0
+    vmatpush1.msra.mxu0 %v0
+  block 1 "body" trips=40 grid=0
+    %s2 = sshll.u32 %s1, 3
+    %s3 = sadd.s32 %s0, %s2
+    %v1 = vld [vmem:%s3] buf:0
+    %t0 = vmatmul.mubr.f32.gmra.mxu0 %v1
+    %v2 = vpop.f32.mrf.mxu0 %t0
+    %v3 = vpop.f32.mrf.mxu0 %t0
+    vst [vmem:%s3], %v2 buf:0
+    %s1 = sadd.s32 %s1, 1
+    %p0 = scmp.lt.s32 %s1, 40
+    (%p0) sbr.rel ->1
+)",
+                                1);
+  for (int level : {0, 2}) {
+    isa::Function k = Assembled(f, level);
+    int latching = 0, first = -1, first_latching = -1;
+    for (size_t b = 0; b < k.bundles.size(); ++b) {
+      for (const isa::Inst& inst : k.bundles[b].insts) {
+        if (!llo::IsMatmul(inst.op)) continue;
+        if (first < 0) first = static_cast<int>(b);
+        if (!llo::IsLatch(inst.op)) continue;
+        ++latching;
+        first_latching = static_cast<int>(b);
+      }
+    }
+    EXPECT_EQ(latching, 1) << level;
+    EXPECT_EQ(first_latching, first) << level;
+  }
 }
 
 // 137 cycles pass between a row's load and its store. With an address of its own for each of the
