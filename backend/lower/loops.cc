@@ -56,30 +56,56 @@ Lowering::Space Lowering::SpaceOf(const Dims& dims, VLayout layout) const {
   return s;
 }
 
+// Small dimensions go into the body and the largest becomes the innermost loop: every run of an
+// inner loop costs its latencies once.
+std::vector<size_t> Lowering::LoopOrder(const Space& space, size_t* loops_end) {
+  size_t rank = space.extents.size();
+  std::vector<size_t> order(rank);
+  for (size_t d = 0; d < rank; ++d) order[d] = d;
+  *loops_end = rank;
+  auto count = [&](size_t d) { return CeilDiv(space.extents[d], space.steps[d]); };
+  int64_t bodies = 1, inside = 1;
+  for (size_t d = 0; d < rank; ++d) bodies *= count(d);
+  if (space.inner == 0 || bodies <= space.flat_limit) return order;
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return count(a) < count(b); });
+  size_t small = 0;
+  while (small + 1 < rank && inside * count(order[small]) <= space.inner) {
+    inside *= count(order[small++]);
+  }
+  std::rotate(order.begin(), order.begin() + small, order.end());
+  *loops_end = rank - small;
+  std::sort(order.begin() + *loops_end, order.end());
+  return order;
+}
+
 void Lowering::ForTiles(const Space& space, const std::function<void(const Coords&)>& body) {
-  Coords at(space.extents.size(), Coord::Const(0));
+  TileWalk walk{space, {}, 0, Coords(space.extents.size(), Coord::Const(0)), body};
+  walk.order = LoopOrder(space, &walk.loops_end);
   for (int64_t e : space.extents) {
     if (e == 0) return;
   }
-  ForTilesFrom(space, 0, &at, body);
+  ForTilesFrom(0, &walk);
 }
 
-void Lowering::ForTilesFrom(const Space& space, size_t d, Coords* at,
-                            const std::function<void(const Coords&)>& body) {
+void Lowering::ForTilesFrom(size_t depth, TileWalk* walk) {
   if (failed_) return;
-  if (d == space.extents.size()) {
-    body(*at);
+  const Space& space = walk->space;
+  if (depth == space.extents.size()) {
+    walk->body(walk->at);
     return;
   }
+  size_t d = walk->order[depth];
+  Coord& at = walk->at[d];
   int64_t step = space.steps[d], n = CeilDiv(space.extents[d], step);
-  int64_t rest = 1;  // bodies below this dimension
-  for (size_t j = d + 1; j < space.extents.size(); ++j) {
-    rest *= CeilDiv(space.extents[j], space.steps[j]);
+  int64_t rest = 1;  // bodies inside this dimension
+  for (size_t j = depth + 1; j < space.extents.size(); ++j) {
+    rest *= CeilDiv(space.extents[walk->order[j]], space.steps[walk->order[j]]);
   }
-  if (n == 1 || n * rest <= space.flat_limit) {
+  if (n == 1 || n * rest <= space.flat_limit || depth >= walk->loops_end) {
     for (int64_t i = 0; i < n; ++i) {
-      (*at)[d] = Coord::Const(i * step);
-      ForTilesFrom(space, d + 1, at, body);
+      at = Coord::Const(i * step);
+      ForTilesFrom(depth + 1, walk);
     }
     return;
   }
@@ -100,14 +126,14 @@ void Lowering::ForTilesFrom(const Space& space, size_t d, Coords* at,
   } else {
     EmitLoop(trips, unroll, [&](int loop) {
       for (int64_t u = 0; u < unroll; ++u) {
-        (*at)[d] = {static_cast<int16_t>(loop), static_cast<int32_t>(step), u * step};
-        ForTilesFrom(space, d + 1, at, body);
+        at = {static_cast<int16_t>(loop), static_cast<int32_t>(step), u * step};
+        ForTilesFrom(depth + 1, walk);
       }
     });
   }
   for (int64_t i = trips * unroll; i < n; ++i) {
-    (*at)[d] = Coord::Const(i * step);
-    ForTilesFrom(space, d + 1, at, body);
+    at = Coord::Const(i * step);
+    ForTilesFrom(depth + 1, walk);
   }
 }
 

@@ -436,11 +436,20 @@ class Lowering {
     std::vector<char> peel;      // the last body is not like the others
     int64_t unroll = 4;          // bodies in a loop
     int64_t flat_limit = 8;      // bodies that are emitted without a loop
+    // Bodies of the smaller dimensions that go into one loop's body; 0: the order is to be kept.
+    int64_t inner = 0;
+  };
+  struct TileWalk {
+    const Space& space;
+    std::vector<size_t> order;  // dimensions, the outermost first
+    size_t loops_end;           // those from here on have no loops
+    Coords at;
+    const std::function<void(const Coords&)>& body;
   };
   Space SpaceOf(const Dims& dims, VLayout layout) const;
   void ForTiles(const Space& space, const std::function<void(const Coords&)>& body);
-  void ForTilesFrom(const Space& space, size_t d, Coords* at,
-                    const std::function<void(const Coords&)>& body);
+  static std::vector<size_t> LoopOrder(const Space& space, size_t* loops_end);
+  void ForTilesFrom(size_t depth, TileWalk* walk);
   // A counted loop around `body`; the loop variable counts 0, step, .. below trips * step.
   // `latch`: llo::Loop::latch.
   void EmitLoop(int64_t trips, int64_t step, const std::function<void(int loop)>& body,

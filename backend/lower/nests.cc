@@ -215,6 +215,7 @@ void Lowering::EmitNest(const std::vector<NestItem>& nest, const std::vector<Nes
     space.steps.assign(space.extents.size(), 1);
     space.peel.assign(space.extents.size(), 0);
     space.unroll = space.flat_limit = RowUnroll(nest);
+    space.inner = 2 * space.unroll;
     ForTiles(space, [&](const Coords& row) {
       for (const NestItem& item : nest) EmitItemRow(item, row);
     });
@@ -230,6 +231,7 @@ void Lowering::EmitNest(const std::vector<NestItem>& nest, const std::vector<Nes
       space.unroll = space.flat_limit = 4;
     } else {
       space.unroll = space.flat_limit = 8;
+      space.inner = 32;
     }
     ForTiles(space, [&](const Coords& at) {
       if (!copy || seed.layout.sub < 0 || seed.layout.dense()) {
