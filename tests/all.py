@@ -18,6 +18,7 @@ SCRIPTS = [
     ('oracle, chip numbers', ['tests/oracle/run.py', '--tpuc', '{tpuc}', '--mode', 'chip']),
     ('oracle, bundles', ['tests/oracle/run.py', '--tpuc', '{tpuc}', '--mode', 'interpret']),
     ('oracle, bundles for v5e', ['tests/oracle/run.py', '--tpuc', '{tpuc}', '--mode', 'interpret', '--chip', 'v5e']),
+    ('kernels against XLA', ['tests/kernel_oracle.py', '--tpuc', '{tpuc}']),
     ('random programs', ['tests/random_programs.py', '--tpuc', '{tpuc}']),
     ('road', ['tests/road.py', '--tpuc', '{tpuc}']),
     ('loops', ['tests/loops.py', '--tpuc', '{tpuc}']),

@@ -152,7 +152,8 @@ bool ProgramRun::Call(const Step& step) {
   size_t operand = 0;
   for (size_t r = 0; r < k.refs.size(); ++r) {
     const Ref& ref = k.refs[r];
-    if (ref.role == Ref::Role::kScratch) continue;
+    if (ref.constant != nullptr) arrays[r] = ref.constant.get();  // inputs are read only
+    if (!ref.IsOperand()) continue;
     const int buffer = step.operands[operand++];
     arrays[r] = &held[r];
     if (ref.role == Ref::Role::kOut) {
@@ -171,7 +172,7 @@ bool ProgramRun::Call(const Step& step) {
   operand = 0;
   for (size_t r = 0; r < k.refs.size(); ++r) {
     const Ref& ref = k.refs[r];
-    if (ref.role == Ref::Role::kScratch) continue;
+    if (!ref.IsOperand()) continue;
     const int buffer = step.operands[operand++];
     if (ref.role != Ref::Role::kOut) continue;
     if (ref.shape.dims == p_.buffers[buffer].shape.dims) {

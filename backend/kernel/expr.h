@@ -18,13 +18,22 @@ namespace tpuc::kernel {
 
 struct ExprValues {
   absl::Span<const Param> params;
-  absl::Span<const int64_t> point;  // grid indices; empty where none may be used
-  absl::Span<const GridAxis> grid;  // for num(axis)
+  absl::Span<const int64_t> point = {};          // grid indices; empty where none may be used
+  absl::Span<const GridAxis> grid = {};          // for num(axis)
+  absl::Span<const int64_t> extents = {};        // .. where axes have other extents in this run
+  absl::Span<const Literal* const> arrays = {};  // by ref: what prefetched scalars are read from
+  absl::Span<const Blocks> blocks = {};
 };
+// Of a kernel before it runs: prefetched scalars have values where they are constants. `arrays` is
+// filled and must live as long as the result.
+ExprValues ValuesOf(const Kernel& kernel, absl::Span<const int64_t> point,
+                    std::vector<const Literal*>* arrays);
 
 // Nothing on division by zero, overflow, or a name without a value.
 std::optional<int64_t> EvaluateExpr(const Expr& e, const ExprValues& values);
-bool UsesAxis(const Expr& e);  // any grid index
+bool UsesAxis(const Expr& e);                              // any grid index
+bool UsesPrefetch(const Expr& e);                          // any prefetched scalar
+bool KnownBeforeRun(const Kernel& kernel, const Expr& e);  // no scalar that an input holds
 bool UsesParam(const Expr& e);
 bool SameExpr(const Expr& a, const Expr& b);
 // After a change of parameter values: grid extents and the shapes and blocks of refs that are

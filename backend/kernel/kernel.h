@@ -52,9 +52,15 @@ struct Expr {
     kEq,
     kNe,
     kLt,
-    kLe,        // 1 or 0
+    kLe,
+    kGt,
+    kGe,  // 1 or 0
+    kAnd,
+    kOr,
+    kNot,       // of conditions (0 is false): 1 or 0
     kSelect,    // args[0] != 0 ? args[1] : args[2]
     kPrefetch,  // element args of the prefetch ref `value`
+    kBlocks,    // number args[0] (BlockCount) of blocks declaration `value`
   };
   Kind kind = Kind::kConst;
   int64_t value = 0;  // kConst; kAxis, kNum: axis; kParam: parameter; kPrefetch: ref
@@ -83,6 +89,28 @@ struct Param {
   int64_t value = 0;
 };
 
+// mask NAME(row, col) over [rows, cols] = value: which key columns a query row may see. Arithmetic
+// is that of bodies: division rounds towards zero.
+struct Mask {
+  std::string name, row, col;
+  std::vector<Expr> extent_exprs;  // two: rows, columns
+  int64_t rows = 0, cols = 0;
+  Expr value;  // over parameters, kAxis 0 (the row) and 1 (the column)
+  Loc loc;
+};
+
+struct BlockTables;  // mask.h
+
+// blocks NAME of MASK by (rows, columns): what a grid over the mask's blocks needs to know.
+struct Blocks {
+  std::string name;
+  int mask = -1;
+  std::vector<Expr> block_exprs;  // two
+  int64_t block_rows = 0, block_cols = 0;
+  std::shared_ptr<const BlockTables> tables;
+  Loc loc;
+};
+
 struct GridAxis {
   std::string name;
   Expr size;               // over parameters; with prefetched scalars it is known at run time only
@@ -93,7 +121,7 @@ struct GridAxis {
 
 struct Ref {  // an operand or a scratch buffer
   // kPrefetch: an input that lies whole in SMEM before the first grid point (scalars that index
-  // maps and the body read); declared before the others.
+  // maps, run-time grid bounds and the body read).
   enum class Role : uint8_t { kIn, kOut, kScratch, kPrefetch };
   // Where the body finds it. kWindow: a block in VMEM, moved by the pipeline (in, out), or a
   // scratch buffer in VMEM. kHbm: in place, for explicit copies only. kSmem: scalars, read and
@@ -113,10 +141,16 @@ struct Ref {  // an operand or a scratch buffer
   int alias = -1;              // output: input ref whose buffer it updates
   // kIn, kPrefetch: a constant of the kernel (a mask's tables) and no operand of its calls.
   std::shared_ptr<Literal> constant;
+  std::string table;  // where the constant is from: "B.row" of blocks B
   Loc loc;
   int window_of = -1;  // kIn, kOut of a Pipeline: the kHbm ref that it is a window of
   // Given at each call, as the in and out refs of Step::operands are.
   bool IsOperand() const { return role != Role::kScratch && !constant && window_of < 0; }
+  // Moved by the pipeline, or a view of an operand in VMEM; constants too.
+  bool IsWindow() const {
+    return (role == Role::kIn || role == Role::kOut) && space == Space::kWindow && window_of < 0;
+  }
+  bool InSmem() const { return space == Space::kSmem; }
   bool InVmem() const { return shape.layout && shape.layout->memory_space == 1; }
   Shape BlockShape() const;  // as the body sees it: element type, unsqueezed block dims
 };
@@ -209,6 +243,8 @@ struct Kernel {
   std::string name;
   std::vector<Param> params;
   std::vector<Assert> asserts;
+  std::vector<Mask> masks;
+  std::vector<Blocks> blocks;
   std::vector<GridAxis> grid;  // last axis fastest; empty: one point
   std::vector<Ref> refs;       // inputs, outputs, scratch, in order of declaration
   std::vector<Node> nodes;     // by NodeId

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "backend/kernel/expr.h"
 #include "backend/kernel/scalar.h"
 #include "src/eval/strided.h"
@@ -34,7 +36,13 @@ class Run {
         windows_(k.refs.size()),
         values_(k.nodes.size()),
         seen_(k.nodes.size(), nullptr),
-        point_(k.grid.size(), 0) {}
+        point_(k.grid.size(), 0),
+        prefetched_(k.refs.size(), nullptr),
+        visited_(k.refs.size()) {
+    for (size_t r = 0; r < k.refs.size(); ++r) {
+      if (k.refs[r].role == Ref::Role::kPrefetch) prefetched_[r] = arrays[r];
+    }
+  }
 
   bool RunGrid();
 
@@ -48,7 +56,12 @@ class Run {
     absl::StrAppend(error_, ": ", what);
     return false;
   }
+  ExprValues Values() const {
+    return {k_.params, point_, k_.grid, extents_, prefetched_, k_.blocks};
+  }
+  bool SetExtents();
   bool Advance();
+  bool Visit(size_t r);
   bool MoveWindow(size_t r);
   bool CopyBlock(size_t r, bool to_array);
   bool WriteBack(size_t r);
@@ -70,13 +83,45 @@ class Run {
   std::vector<Window> windows_;
   std::vector<Literal> values_;
   std::vector<const Literal*> seen_;  // the value of a node: its own, or a window
-  std::vector<int64_t> point_, loops_;
+  std::vector<int64_t> point_, loops_, extents_;
+  std::vector<const Literal*> prefetched_;  // by ref
+  // Blocks of outputs whose index maps are known at run time only.
+  std::vector<absl::flat_hash_set<std::vector<int64_t>>> visited_;
 };
+
+// Sizes of the grid in this run.
+bool Run::SetExtents() {
+  for (const GridAxis& a : k_.grid) extents_.push_back(a.extent);
+  for (size_t a = 0; a < k_.grid.size(); ++a) {
+    if (k_.grid[a].most.empty()) continue;
+    const std::optional<int64_t> v = EvaluateExpr(k_.grid[a].size, Values());
+    if (!v || *v < 0 || *v > k_.grid[a].extent) {
+      return Fail(absl::StrCat("grid axis ", k_.grid[a].name,
+                               v ? absl::StrCat(" has size ", *v, ", at most ", k_.grid[a].extent)
+                                 : std::string(" has no size: an element outside its array")));
+    }
+    extents_[a] = *v;
+  }
+  return true;
+}
+
+// A block of an output may be visited at consecutive points only (PS-3.4). Checked here where the
+// index map could not be tried before.
+bool Run::Visit(size_t r) {
+  const Ref& ref = k_.refs[r];
+  if (std::all_of(ref.index.begin(), ref.index.end(),
+                  [&](const Expr& e) { return KnownBeforeRun(k_, e); })) {
+    return true;
+  }
+  if (visited_[r].insert(windows_[r].index).second) return true;
+  return Fail(absl::StrCat("block (", absl::StrJoin(windows_[r].index, ", "), ") of output ",
+                           ref.name, " is visited again after other blocks (PS-3.4)"));
+}
 
 // The last axis is the fastest (PS-1.1).
 bool Run::Advance() {
   for (size_t a = point_.size(); a-- > 0;) {
-    if (++point_[a] < k_.grid[a].extent) return true;
+    if (++point_[a] < extents_[a]) return true;
     point_[a] = 0;
   }
   return false;
@@ -93,10 +138,12 @@ bool Run::CopyBlock(size_t r, bool to_array) {
   bool whole = true;
   for (size_t d = 0; d < ref.block.size(); ++d) {
     int64_t start = 0;
-    if (__builtin_mul_overflow(w.index[d], ref.block[d], &start) || start < 0 ||
+    const int64_t unit = ref.element_index ? 1 : ref.block[d];
+    if (__builtin_mul_overflow(w.index[d], unit, &start) || start < 0 ||
         start >= ref.shape.dims[d]) {
-      return Fail(absl::StrCat("block ", w.index[d], " of dimension ", d, " of ", ref.name,
-                               " lies outside the array of ", ref.shape.dims[d], " elements"));
+      return Fail(absl::StrCat(unit == 1 ? "index " : "block ", w.index[d], " of dimension ", d,
+                               " of ", ref.name, " lies outside the array of ", ref.shape.dims[d],
+                               " elements"));
     }
     extent.push_back(std::min(ref.block[d], ref.shape.dims[d] - start));
     whole &= extent.back() == ref.block[d];
@@ -125,8 +172,11 @@ bool Run::MoveWindow(size_t r) {
   Window& w = windows_[r];
   std::vector<int64_t> index;
   for (const Expr& e : ref.index) {
-    const std::optional<int64_t> i = EvaluateExpr(e, {k_.params, point_, k_.grid});
-    if (!i) return Fail(absl::StrCat("the index map of ", ref.name, " has no value"));
+    const std::optional<int64_t> i = EvaluateExpr(e, Values());
+    if (!i) {
+      return Fail(absl::StrCat("the index map of ", ref.name, " has no value",
+                               UsesPrefetch(e) ? ": an element outside its array" : ""));
+    }
     index.push_back(*i);
   }
   const bool first = w.block.byte_size() == 0 && w.view == nullptr;
@@ -134,6 +184,7 @@ bool Run::MoveWindow(size_t r) {
   const bool out = ref.role == Ref::Role::kOut;
   if (out && !first && !WriteBack(r)) return false;
   w.index = std::move(index);
+  if (out && !Visit(r)) return false;
   const bool whole = std::equal(ref.block.begin(), ref.block.end(), ref.shape.dims.begin()) &&
                      std::all_of(w.index.begin(), w.index.end(), [](int64_t i) { return i == 0; });
   if (!out && whole && ref.BlockShape().dims == arrays_[r]->shape().dims) {
@@ -179,7 +230,7 @@ bool Run::RunSlice(NodeId id, const Node& n, bool store) {
     return true;
   }
   const Literal* window = w.view != nullptr ? w.view : &w.block;
-  if (whole && ref.role == Ref::Role::kIn) {
+  if (whole && ref.role == Ref::Role::kIn && n.shape.dims == window->shape().dims) {
     seen_[id] = window;
     return true;
   }
@@ -250,7 +301,7 @@ bool Run::RunNode(NodeId id) {
       SetScalar(id, point_[n.axis]);
       return true;
     case Node::Kind::kNumAxis:
-      SetScalar(id, k_.grid[n.axis].extent);
+      SetScalar(id, extents_[n.axis]);
       return true;
     case Node::Kind::kLoopIndex:
       SetScalar(id, loops_[loops_.size() - 1 - n.axis]);
@@ -280,7 +331,9 @@ bool Run::RunRegion(const Region& region) {
 bool Run::RunGrid() {
   for (size_t r = 0; r < k_.refs.size(); ++r) {
     const Ref& ref = k_.refs[r];
-    if (ref.role == Ref::Role::kScratch) {
+    if (ref.role == Ref::Role::kPrefetch) {
+      windows_[r].view = arrays_[r];
+    } else if (ref.role == Ref::Role::kScratch) {
       windows_[r].block = Literal(ref.BlockShape());
       FillPoison(&windows_[r].block);
     } else if (ref.role == Ref::Role::kOut) {
@@ -291,12 +344,11 @@ bool Run::RunGrid() {
       }
     }
   }
-  if (k_.GridSteps() == 0) return true;
+  if (!SetExtents()) return false;
+  if (std::count(extents_.begin(), extents_.end(), 0) > 0) return true;
   do {
     for (size_t r = 0; r < k_.refs.size(); ++r) {
-      const Ref& ref = k_.refs[r];
-      const bool moves = ref.role != Ref::Role::kScratch && ref.space == Ref::Space::kWindow;
-      if (moves && !MoveWindow(r)) return false;
+      if (k_.refs[r].IsWindow() && !MoveWindow(r)) return false;
     }
     if (!RunRegion(k_.body)) return false;
   } while (Advance());

@@ -70,6 +70,20 @@ ScalarFacts Combine(Op op, const ScalarFacts& a, const ScalarFacts& b) {
   }
 }
 
+// Of any element of a table.
+ScalarFacts FactsOfElements(const Literal& table) {
+  const Type type = table.shape().type;
+  if (table.elided() || table.size() == 0) return {};
+  int64_t least = INT64_MAX, most = INT64_MIN, divisor = 0;
+  for (int64_t i = 0; i < table.size(); ++i) {
+    const int64_t v = ElementAsInt(type, table.bytes(), i);
+    least = std::min(least, v);
+    most = std::max(most, v);
+    divisor = std::gcd(divisor, v);
+  }
+  return Known(least, most, divisor);
+}
+
 ScalarFacts Facts(const Kernel& k, NodeId id, const std::vector<NodeId>& loops, int depth) {
   const Node& n = k.nodes[id];
   if (depth > kMaxDepth || !n.shape.IsScalar()) return {};
@@ -77,6 +91,7 @@ ScalarFacts Facts(const Kernel& k, NodeId id, const std::vector<NodeId>& loops, 
     case Node::Kind::kAxis:
       return Known(0, k.grid[n.axis].extent - 1, k.grid[n.axis].extent == 1 ? 0 : 1);
     case Node::Kind::kNumAxis:
+      if (!k.grid[n.axis].most.empty()) return Known(0, k.grid[n.axis].extent, 1);
       return Known(k.grid[n.axis].extent, k.grid[n.axis].extent, k.grid[n.axis].extent);
     case Node::Kind::kLoopIndex: {
       const int at = static_cast<int>(loops.size()) - 1 - n.axis;
@@ -89,6 +104,11 @@ ScalarFacts Facts(const Kernel& k, NodeId id, const std::vector<NodeId>& loops, 
       const ScalarFacts upper = Facts(k, loop.operands[1], around, depth + 1);
       if (!lower.bounded || !upper.bounded) return {};
       return Known(lower.least, upper.most - 1, 1);
+    }
+    case Node::Kind::kLoad: {
+      const Ref& ref = k.refs[n.ref];
+      if (!ref.InSmem() || ref.constant == nullptr || !IsInteger(ref.shape.type)) return {};
+      return FactsOfElements(*ref.constant);
     }
     case Node::Kind::kHlo:
       break;

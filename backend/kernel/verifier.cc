@@ -68,7 +68,7 @@ void ProgramVerifier::VerifyCall(const Step& step) {
   const Kernel& k = p_.kernels[step.kernel];
   size_t operand = 0;
   for (const Ref& ref : k.refs) {
-    if (ref.role == Ref::Role::kScratch) continue;
+    if (!ref.IsOperand()) continue;
     if (operand >= step.operands.size() || !BufferExists(step.operands[operand])) {
       return Error(absl::StrCat("call ", step.name, ": no buffer for ", ref.name));
     }
@@ -140,7 +140,7 @@ bool ProgramVerifier::MayShare(size_t a, size_t b) const {
     std::vector<int> operand_of(k.refs.size(), -1);
     size_t operand = 0;
     for (size_t r = 0; r < k.refs.size(); ++r) {
-      if (k.refs[r].role != Ref::Role::kScratch && operand < step.operands.size()) {
+      if (k.refs[r].IsOperand() && operand < step.operands.size()) {
         operand_of[r] = step.operands[operand++];
       }
     }

@@ -179,7 +179,8 @@ void BodyVerifier::VerifySlices(const Node& n) {
   const Shape block = ref.BlockShape();
   const Shape& value = n.kind == Node::Kind::kLoad ? n.shape : k_.nodes[n.operands[0]].shape;
   const char* what = n.kind == Node::Kind::kLoad ? "load from " : "store to ";
-  if (n.kind == Node::Kind::kStore && ref.role == Ref::Role::kIn) {
+  if (n.kind == Node::Kind::kStore &&
+      (ref.role == Ref::Role::kIn || ref.role == Ref::Role::kPrefetch)) {
     return Error(DiagCode::kKernelBody, n,
                  absl::StrCat(ref.name, " is an input: inputs are read only"));
   }
@@ -193,7 +194,7 @@ void BodyVerifier::VerifySlices(const Node& n) {
                               ToString(block, false)));
   }
   Shape slice = Shape::Array(block.type, {});
-  const bool smem = ref.space == Ref::Space::kSmem;
+  const bool smem = ref.InSmem();
   for (const Slice& s : n.slices) {
     if (!smem || s.size != 1) slice.dims.push_back(s.size);
   }
@@ -233,7 +234,7 @@ void BodyVerifier::VerifyStart(const Node& n, size_t d, const Shape& block) {
                               facts.least, " to ", facts.most, ", ", s.size,
                               " elements, leave the block of ", block.dims[d]));
   }
-  if (ref.space == Ref::Space::kSmem) return;  // words
+  if (ref.InSmem()) return;  // words
   const int rank = block.rank();
   const int from_last = rank - 1 - static_cast<int>(d);
   if (from_last > 1) return;

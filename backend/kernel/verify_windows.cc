@@ -35,7 +35,7 @@ class WindowVerifier {
         continue;
       }
       if (scratch && ref.role == Ref::Role::kOut) VerifyCopied(static_cast<int>(r));
-      if (scratch || !BlockShapeAllowed(ref) || !IndexInRange(ref)) continue;
+      if (!ref.IsWindow() || !BlockShapeAllowed(ref) || !IndexInRange(ref)) continue;
       if (ref.role == Ref::Role::kOut) VerifyOutput(static_cast<int>(r));
     }
     return ok_;
@@ -48,6 +48,13 @@ class WindowVerifier {
         ->Add(code, ref.loc.line > 0 ? source_ : nullptr, ref.loc,
               absl::StrCat("kernel ", k_.name, ", operand ", ref.name, ": ", std::move(message)))
         .hint = std::move(hint);
+  }
+  // The index map can be tried: no part of it waits for the values of an input.
+  bool Known(const Ref& ref) const {
+    const auto known = [&](const Expr& e) { return KnownBeforeRun(k_, e); };
+    return std::all_of(ref.index.begin(), ref.index.end(), known) &&
+           std::all_of(k_.grid.begin(), k_.grid.end(),
+                       [](const GridAxis& a) { return a.most.empty(); });
   }
   bool BlockShapeAllowed(const Ref& ref);
   bool DimAllowed(const Ref& ref, int64_t d, int64_t multiple);
@@ -109,7 +116,10 @@ bool WindowVerifier::BlockShapeAllowed(const Ref& ref) {
     const int64_t rows = layout.minor_to_major[1];
     const bool squeezed = rows < static_cast<int64_t>(ref.squeezed.size()) && ref.squeezed[rows];
     if (ref.InVmem() && squeezed && BitsOf(ref.shape.type) == 32) return minor;
-    return DimAllowed(ref, rows, 8) && minor;
+    // Tiles of fewer rows allow blocks of fewer.
+    const bool tiled = !layout.tiles.empty() && layout.tiles[0].dims.size() == 2;
+    const int64_t multiple = tiled ? std::clamp<int64_t>(layout.tiles[0].dims[0], 1, 8) : 8;
+    return DimAllowed(ref, rows, multiple) && minor;
   }
   const int64_t block = ref.block[0], dim = ref.shape.dims[0];
   const int64_t least = 128 * std::max(1, 32 / BitsOf(ref.shape.type));
@@ -148,11 +158,12 @@ void WindowVerifier::ForEachPoint(
   }
   std::vector<size_t> at(axes.size(), 0);
   std::vector<int64_t> point(axes.size());
+  std::vector<const Literal*> arrays;
   while (true) {
     for (size_t a = 0; a < axes.size(); ++a) point[a] = axes[a][at[a]];
     std::optional<std::vector<int64_t>> index(std::in_place);
     for (const Expr& e : ref.index) {
-      const std::optional<int64_t> i = EvaluateExpr(e, {k_.params, point, k_.grid});
+      const std::optional<int64_t> i = EvaluateExpr(e, ValuesOf(k_, point, &arrays));
       if (!i) {
         index.reset();
         break;
@@ -167,6 +178,7 @@ void WindowVerifier::ForEachPoint(
 }
 
 bool WindowVerifier::IndexInRange(const Ref& ref) {
+  if (!Known(ref)) return true;  // checked at run time
   bool ok = true;
   ForEachPoint(ref, [&](const std::vector<int64_t>& point,
                         const std::optional<std::vector<int64_t>>& index) {
@@ -215,6 +227,7 @@ void WindowVerifier::VerifyOutput(int r) {
   if (k_.GridSteps() == 0) {
     return Error(DiagCode::kOutputNotWritten, ref, "the grid has no points");
   }
+  if (!Known(ref)) return;
   absl::flat_hash_set<std::vector<int64_t>> visited;
   std::vector<int64_t> last;
   bool first = true, consecutive = true;

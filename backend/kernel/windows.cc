@@ -34,6 +34,7 @@ std::string TableLine(const Kernel& kernel, const WindowBytes& w) {
 int64_t LargestFittingParam(const Kernel& kernel, int param, int64_t limit) {
   Kernel trial;  // the body does not matter
   trial.params = kernel.params;
+  trial.blocks = kernel.blocks;
   trial.grid = kernel.grid;
   trial.refs = kernel.refs;
   const auto fits = [&](int64_t value) {
@@ -87,6 +88,12 @@ Layout DeviceLayout(Type type, int rank, int64_t memory_space) {
   return layout;
 }
 
+Layout SmemLayout(Type type, int rank) {
+  Layout layout = DeviceLayout(type, rank, 0);
+  if (rank >= 2) layout.tiles = {Tile{{1, 128}}};
+  return layout;
+}
+
 Shape WithDeviceLayout(Shape shape) {
   if (shape.IsTuple()) {
     for (Shape& e : shape.elements) e = WithDeviceLayout(std::move(e));
@@ -117,8 +124,12 @@ std::vector<WindowBytes> WindowsOf(const Kernel& kernel) {
     const Ref& ref = kernel.refs[r];
     WindowBytes w;
     w.ref = static_cast<int>(r);
-    const bool view =
-        ref.space != Ref::Space::kWindow || (ref.role != Ref::Role::kScratch && ref.InVmem());
+    if (ref.space != Ref::Space::kWindow) {  // not in VMEM
+      w.buffers = 0;
+      result.push_back(w);
+      continue;
+    }
+    const bool view = ref.role != Ref::Role::kScratch && ref.InVmem();
     if (!view) w.bytes = DeviceBytes(WindowShape(ref));
     // A window that never moves needs no second buffer (PS-2.8).
     const bool moves = std::any_of(ref.index.begin(), ref.index.end(), UsesAxis);
@@ -168,7 +179,9 @@ bool CheckSmemBudget(const Kernel& kernel, std::shared_ptr<const Source> source,
     if (ref.space == Ref::Space::kSemaphore) flags = SaturatingAdd(flags, elements);
     if (ref.space == Ref::Space::kWindow) flags += ref.buffers;
     if (ref.space != Ref::Space::kSmem) continue;
-    const int64_t size = SaturatingMul(SaturatingAdd(elements, 7) / 8, 32);
+    const int64_t size = ref.role == Ref::Role::kPrefetch
+                             ? DeviceBytes(ref.shape)
+                             : SaturatingMul(SaturatingAdd(elements, 7) / 8, 32);
     bytes = SaturatingAdd(bytes, size);
     sizes.push_back(
         {size, absl::StrCat(ref.name, " ", ToString(ref.shape, false), ": ", size, " bytes")});
@@ -188,6 +201,7 @@ bool CheckSmemBudget(const Kernel& kernel, std::shared_ptr<const Source> source,
   std::stable_sort(sizes.begin(), sizes.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   for (auto& [size, line] : sizes) d.notes.push_back({kernel.loc, std::move(line)});
+  d.hint = "larger blocks make a mask's tables shorter";
   return false;
 }
 

@@ -22,6 +22,9 @@ namespace tpuc::kernel {
 // T(512)(128)(4,1) (hlo-text.md section 9; tpu-v6e-compiler.md (a), stage 0026).
 Layout DeviceLayout(Type type, int rank, int64_t memory_space);
 
+// Of an array that is copied to SMEM whole: rows one after another, each rounded up to 128 words.
+Layout SmemLayout(Type type, int rank);
+
 // The same shape with the tiling (and, where it has none, the layout) of DeviceLayout.
 Shape WithDeviceLayout(Shape shape);
 

@@ -19,7 +19,8 @@ bool Lowering::IsOrdered(NodeId id) const {
   switch (n.kind) {
     case Node::Kind::kLoad:
     case Node::Kind::kStore:
-      return k.refs[n.ref].space == RefSpace::kSmem || info[id].to_scalar;
+      return (k.refs[n.ref].InSmem() && k.refs[n.ref].role != kernel::Ref::Role::kPrefetch) ||
+             info[id].to_scalar;
     case Node::Kind::kHlo:
       return info[id].to_scalar;
     case Node::Kind::kAxis:
@@ -63,40 +64,22 @@ void Lowering::LowerOrdered(const kernel::Region& region, NodeId id) {
 
 // ---- SMEM ----
 
-isa::MemRef Lowering::SmemWord(const Node& n) {
-  const RefState& s = refs[n.ref];
-  const Dims& block = k.refs[n.ref].shape.dims;
-  isa::MemRef mem;
-  mem.buffer = s.view.buffer;
-  Operand index = Imm(0);
-  for (size_t d = 0; d < n.slices.size(); ++d) {
-    const kernel::Slice& x = n.slices[d];
-    index = b_.Smul(index, Imm(block[d]));
-    index = b_.Sadd(index, x.start_node >= 0 ? Scalar(x.start_node) : Imm(x.start));
+std::vector<Operand> Lowering::SmemIndex(const Node& n) {
+  std::vector<Operand> index;
+  for (const kernel::Slice& s : n.slices) {
+    index.push_back(s.start_node >= 0 ? Scalar(s.start_node) : Imm(s.start));
   }
-  int64_t offset = s.word;
-  if (index.is_imm()) {
-    offset += index.imm;
-    index = Imm(0);
-  }
-  mem.base = index;
-  mem.offset = static_cast<int32_t>(offset);
-  return mem;
+  return index;
 }
 
-Operand Lowering::LoadScalarWord(const Node& n) {
-  isa::MemRef mem = SmemWord(n);
-  Reg r = b_.Op(Opcode::kSld, {});
-  b_.last().mem = mem;
-  return r;
-}
+Operand Lowering::LoadScalarWord(const Node& n) { return LoadScalar(n.ref, SmemIndex(n)); }
 
 void Lowering::StoreScalar(NodeId id) {
   const Node& n = node(id);
   const NodeId value = n.operands[0];
   const bool constant = node(value).kind == Node::Kind::kHlo && node(value).op == Op::kConstant;
   Operand v = constant ? EvalConstantScalar(node(value)) : Scalar(value);
-  isa::MemRef mem = SmemWord(n);
+  isa::MemRef mem = SmemWord(n.ref, SmemIndex(n));
   b_.Op(Opcode::kSst, {b_.AsScalar(v)});
   b_.last().mem = mem;
 }

@@ -53,7 +53,7 @@ std::vector<Operand> Lowering::NextAxes(absl::Span<const Operand> now) {
       continue;
     }
     Operand n = b_.Sadd(now[a], carry);
-    Reg wraps = b_.Op(Opcode::kScmpEq, {n, Imm(extent)});
+    Reg wraps = b_.Op(Opcode::kScmpEq, {n, extents[a]});
     next[a] = b_.Select(wraps, Imm(0), n);
     carry = b_.Select(wraps, Imm(1), Imm(0));
   }
@@ -71,6 +71,33 @@ Reg Lowering::IndexChanges(int r, absl::Span<const Operand> now, absl::Span<cons
     changed = changed.valid() ? b_.Op(Opcode::kPor, {changed, differs}) : differs;
   }
   return changed;
+}
+
+// The copies of the first `ahead` steps (at least one) where sizes or index maps are known at run
+// time only. *filled: becomes the last buffer that a copy was started for.
+void Lowering::FirstCopies(int r, int ahead, Operand all_steps, Reg* filled) {
+  const RefState& s = refs[r];
+  std::vector<Operand> point(k.grid.size(), Imm(0));
+  StartCopy(r, true, BlockIndex(r, point), Imm(s.view.offset), Imm(s.flag));
+  Operand buffer = Imm(0);
+  for (int64_t at = 1; at < ahead; ++at) {
+    const std::vector<Operand> next = NextAxes(point);
+    Reg changed = IndexChanges(r, point, next);
+    if (!changed.valid()) break;
+    const Reg more = b_.Op(Opcode::kScmpGt, {b_.AsScalar(all_steps), Imm(at)});
+    changed = b_.Op(Opcode::kPand, {changed, more});
+    buffer = b_.Sadd(buffer, b_.Select(changed, Imm(1), Imm(0)));
+    const Operand row = b_.Sadd(b_.Smul(buffer, Imm(s.block_rows)), Imm(s.view.offset));
+    const Operand flag = b_.Sadd(buffer, Imm(s.flag));
+    const std::vector<Operand> index = BlockIndex(r, next);
+    b_.SetPredicate(changed, false);
+    StartCopy(r, true, index, row, flag);
+    b_.SetPredicate(Reg(), false);
+    point = next;
+  }
+  if (filled == nullptr) return;
+  *filled = f->New(RegClass::kScalar);
+  b_.Into(*filled, Opcode::kSmov, {buffer});
 }
 
 // A block at the array's edge is copied in part; the rest of its window holds what an earlier block
@@ -103,14 +130,27 @@ void Lowering::EmitGridLoop() {
   using Role = kernel::Ref::Role;
   const int64_t steps = k.GridSteps();
   NewBlock("entry", 1, false);
+  LoadPrefetched();
+  SetExtents();
+  Operand all_steps = Imm(1);
+  for (const Operand& n : extents) all_steps = b_.Smul(all_steps, n);
+  if (!RunTimeGrid()) all_steps = Imm(steps);
+  // Axes at a step; the point is known where the sizes are, and counted up to where not.
   auto new_axes = [&](int64_t at_step, std::vector<Reg>* regs) {
     std::vector<Operand> point;
-    const std::vector<int64_t> start = PointAt(k, std::min(at_step, steps - 1));
+    const bool known = !RunTimeGrid();
+    const std::vector<int64_t> start = PointAt(k, known ? std::min(at_step, steps - 1) : 0);
     for (size_t a = 0; a < k.grid.size(); ++a) {
       Reg s = f->New(RegClass::kScalar);
       b_.Into(s, Opcode::kSmov, {Imm(start[a])});
       regs->push_back(s);
       point.push_back(k.grid[a].extent == 1 ? Imm(0) : Operand(s));
+    }
+    for (int64_t i = 0; i < at_step && !known; ++i) {
+      const std::vector<Operand> next = NextAxes(point);
+      for (size_t a = 0; a < k.grid.size(); ++a) {
+        if (k.grid[a].extent > 1) b_.Into((*regs)[a], Opcode::kSmov, {next[a]});
+      }
     }
     return point;
   };
@@ -146,17 +186,30 @@ void Lowering::EmitGridLoop() {
   for (const Moving& m : moving) {
     if (m.in && refs[m.ref].edge) ClearWindow(m.ref);
   }
+  // A grid that has no points in this run.
+  int around = -1;
+  if (RunTimeGrid()) {
+    b_.Branch(-1, b_.Op(Opcode::kScmpLe, {b_.AsScalar(all_steps), Imm(0)}), false);
+    around = b_.block();
+    NewBlock("prologue", 1, false);
+  }
   // The first copies: what changes within the first n - 1 steps.
   for (Moving& m : moving) {
     if (!m.in) continue;
+    if (RunTimeGrid() || RunTimeIndex(m.ref)) {
+      FirstCopies(m.ref, m.Ahead(), all_steps, m.Ahead() > 1 ? &m.filled : nullptr);
+      continue;
+    }
     const RefState& s = refs[m.ref];
     int filled = -1;
     std::vector<int64_t> last;
     for (int64_t at = 0; at < std::min<int64_t>(std::max(1, m.Ahead()), steps); ++at) {
       const std::vector<int64_t> point = PointAt(k, at);
       std::vector<int64_t> index;
+      std::vector<const Literal*> arrays;
+      const kernel::ExprValues values = kernel::ValuesOf(k, point, &arrays);
       for (const kernel::Expr& e : k.refs[m.ref].index) {
-        index.push_back(kernel::EvaluateExpr(e, {k.params, point, k.grid}).value_or(0));
+        index.push_back(kernel::EvaluateExpr(e, values).value_or(0));
       }
       if (at > 0 && index == last) continue;
       last = index;
@@ -186,14 +239,14 @@ void Lowering::EmitGridLoop() {
   }
   llo::Loop loop;
   loop.is_grid = true;
-  loop.trips = steps;
+  loop.trips = RunTimeGrid() ? -1 : steps;
   loop.first = NewBlock("grid", 1, true);
   PushScope(-1);
   std::vector<Operand> next = NextAxes(axes);
-  Reg more = b_.Op(Opcode::kScmpLt, {step, Imm(steps - 1)});
+  Reg more = b_.Op(Opcode::kScmpLt, {step, b_.Ssub(all_steps, Imm(1))});
   for (auto& [distance, l] : ahead) {
     l.next = NextAxes(l.point);
-    l.more = b_.Op(Opcode::kScmpLt, {step, Imm(steps - distance)});
+    l.more = b_.Op(Opcode::kScmpLt, {step, b_.Ssub(all_steps, Imm(distance))});
   }
   auto flag_of = [&](const Moving& m, Operand buf) { return b_.Sadd(Imm(refs[m.ref].flag), buf); };
   auto row_of = [&](const Moving& m, Operand buf) {
@@ -244,7 +297,7 @@ void Lowering::EmitGridLoop() {
   for (size_t r = 0; r < refs.size(); ++r) SetViewBase(static_cast<int>(r), axes);
   LowerRegion(k.body);
   if (failed_) return;
-  Reg last = b_.Op(Opcode::kScmpGe, {step, Imm(steps - 1)});
+  Reg last = b_.Op(Opcode::kScmpGe, {step, b_.Ssub(all_steps, Imm(1))});
   auto advance = [&](const Moving& m, Operand change) {
     if (!m.buf.valid()) return;
     if (m.buffers == 2) {
@@ -283,12 +336,13 @@ void Lowering::EmitGridLoop() {
   }
   step_axes(axis_regs, next);
   b_.Into(step, Opcode::kSadd, {step, Imm(1)});
-  Reg again = b_.Op(Opcode::kScmpLt, {step, Imm(steps)});
+  Reg again = b_.Op(Opcode::kScmpLt, {step, all_steps});
   b_.Branch(loop.first, again, false);
   PopScope();
   loop.last = b_.block();
   f->loops.push_back(loop);
-  NewBlock("drain", 1, false);
+  const int drain = NewBlock("drain", 1, false);
+  if (around >= 0) f->blocks[around].insts.back().target = drain;
   for (const Moving& m : moving) {
     if (m.in) continue;
     RefState& s = refs[m.ref];

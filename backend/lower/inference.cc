@@ -117,7 +117,7 @@ void Lowering::InferNode(NodeId id) {
       i.scalar = true;
       return;
     case Node::Kind::kLoad:
-      if (k.refs[n.ref].space == kernel::Ref::Space::kSmem) {
+      if (k.refs[n.ref].InSmem()) {  // floats too: as they are, to be spread over a register
         i.scalar = true;
         return;
       }

@@ -65,7 +65,7 @@ bool Lowering::Run() {
   PushScope(-1);
   if (f->grid_steps == 0) {
     NewBlock("entry", 1, false);
-  } else if (f->grid_steps == 1) {
+  } else if (f->grid_steps == 1 && !RunTimeGrid()) {
     EmitOneStep();
   } else {
     EmitGridLoop();

@@ -35,10 +35,10 @@ struct LowerOptions {
   int opt_level = 2;
 };
 
-// Operand i of the kernel's in and out refs (declaration order, scratch left out) arrives in
-// virtual scalar i: the VMEM row of its buffer if Ref::InVmem(), else its HBM address in granules
-// of 32 bytes. Appends the source rows it uses to `sources` and numbers Inst::source by them. The
-// kernel must have passed VerifyKernels. False on error (E07xx, E1001, E1200).
+// Operand i of the kernel's refs (declaration order, scratch left out, constants among them)
+// arrives in virtual scalar i: the VMEM row of its buffer if Ref::InVmem(), else its HBM address in
+// granules of 32 bytes. Appends the source rows it uses to `sources` and numbers Inst::source by
+// them. The kernel must have passed VerifyKernels. False on error (E07xx, E1001, E1200).
 bool LowerKernel(const kernel::Kernel& kernel, const Chip& chip, const LowerOptions& options,
                  llo::Function* function, std::vector<isa::SourceEntry>* sources, DiagSink* diags);
 

@@ -346,7 +346,7 @@ class Lowering {
   void LowerOrdered(const kernel::Region& region, NodeId id);
   void LowerDynamicFor(NodeId id, Operand lower, Operand upper);
   void LowerWhile(NodeId id);
-  isa::MemRef SmemWord(const Node& n);
+  std::vector<Operand> SmemIndex(const Node& n);
   Operand LoadScalarWord(const Node& n);
   void StoreScalar(NodeId id);
   Operand ScalarOfVector(NodeId id);
@@ -455,6 +455,17 @@ class Lowering {
   void EmitLoop(int64_t trips, int64_t step, const std::function<void(int loop)>& body,
                 bool latch = false);
 
+  // ---- steer.cc: prefetched scalars, grids and index maps that they decide ----
+  void LoadPrefetched();
+  Operand LoadScalar(int ref, absl::Span<const Operand> index);
+  isa::MemRef SmemWord(int ref, absl::Span<const Operand> index);
+  void SetExtents();
+  Reg IndexCondition(const kernel::Expr& e, absl::Span<const Operand> axes);
+  void CheckIndex(int ref, absl::Span<const Operand> index);
+  bool RunTimeGrid() const;
+  bool RunTimeIndex(int ref) const;
+  int SourceRowOf(std::string what, int line);
+
   // ---- pipeline.cc ----
   bool SetUpRefs();
   bool PlaceRef(const kernel::Ref& ref, RefState* state);
@@ -462,6 +473,7 @@ class Lowering {
   void EmitOneStep();
   void EmitGridLoop();
   void ClearWindow(int ref);
+  void FirstCopies(int ref, int ahead, Operand all_steps, Reg* filled);
   std::vector<Operand> NextAxes(absl::Span<const Operand> now);
   Reg IndexChanges(int ref, absl::Span<const Operand> now, absl::Span<const Operand> next);
   void StartCopy(int ref, bool in, absl::Span<const Operand> index, Operand vmem, Operand flag);
@@ -487,6 +499,7 @@ class Lowering {
   int late_loop_ = -1;                               // .. while its coordinate is computed
   int depth = 0;                                     // index of the scope that code is emitted for
   std::vector<Operand> axes;                         // grid indices in this step
+  std::vector<Operand> extents;                      // of the grid in this run
   std::vector<Operand> loop_index;                   // of the enclosing kFor nodes, by node id
   std::vector<char> loop_negative;                   // .. may be below 0
   bool whole = true;                                 // small region: everything in one block

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "backend/kernel/expr.h"
 #include "backend/kernel/windows.h"
 #include "backend/lower/lowering.h"
 #include "src/diag/check.h"
@@ -92,7 +93,8 @@ bool Lowering::PlaceRef(const kernel::Ref& ref, RefState* s) {
   using Space = kernel::Ref::Space;
   llo::Allocation a;
   a.name = ref.name;
-  a.size = ref.shape.ElementCount();
+  a.size = ref.role == kernel::Ref::Role::kPrefetch ? DeviceBytes(ref.shape) / 4
+                                                    : ref.shape.ElementCount();
   switch (ref.space) {
     case Space::kHbm: {
       std::string why;
@@ -189,6 +191,7 @@ bool Lowering::SetUpRefs() {
     refs.push_back(std::move(s));
   }
   for (size_t r = 0; r < refs.size(); ++r) {  // one number for one memory
+    if (refs[r].word >= 0) continue;
     if (refs[r].storage != static_cast<int>(r) && !refs[r].windowed) {
       refs[r].view.buffer = refs[refs[r].storage].view.buffer;
     }
@@ -212,6 +215,7 @@ void Lowering::StartCopy(int r, bool in, absl::Span<const Operand> index, Operan
                          Operand flag) {
   const kernel::Ref& ref = k.refs[r];
   RefState& s = refs[r];
+  CheckIndex(r, index);
   const MemForm& a = s.array;
   std::string why;
   MemForm w = *FormOf(kernel::WindowShape(ref), Dims(ref.block.begin(), ref.block.end()), &why);
@@ -322,7 +326,7 @@ Operand Lowering::IndexValue(const kernel::Expr& e, absl::Span<const Operand> ax
     case Kind::kAxis:
       return axes_now[e.value];
     case Kind::kNum:
-      return Imm(k.grid[e.value].extent);
+      return extents[e.value];
     case Kind::kParam:
       return Imm(k.params[e.value].value);
     case Kind::kAdd:
@@ -345,13 +349,30 @@ Operand Lowering::IndexValue(const kernel::Expr& e, absl::Span<const Operand> ax
       return b_.Smax(arg(0), arg(1));
     case Kind::kNeg:
       return b_.Ssub(Imm(0), arg(0));
+    case Kind::kPrefetch: {
+      std::vector<Operand> index;
+      for (const kernel::Expr& a : e.args) index.push_back(IndexValue(a, axes_now));
+      return LoadScalar(static_cast<int>(e.value), index);
+    }
+    case Kind::kBlocks: {
+      std::vector<const Literal*> arrays;
+      return Imm(kernel::EvaluateExpr(e, kernel::ValuesOf(k, {}, &arrays)).value_or(0));
+    }
+    case Kind::kSelect: {
+      const Reg condition = IndexCondition(e.args[0], axes_now);
+      const Operand yes = IndexValue(e.args[1], axes_now);
+      return b_.Select(condition, yes, IndexValue(e.args[2], axes_now));
+    }
     case Kind::kEq:
     case Kind::kNe:
     case Kind::kLt:
     case Kind::kLe:
-    case Kind::kSelect:
-    case Kind::kPrefetch:
-      break;
+    case Kind::kGt:
+    case Kind::kGe:
+    case Kind::kAnd:
+    case Kind::kOr:
+    case Kind::kNot:
+      return b_.Select(IndexCondition(e, axes_now), Imm(1), Imm(0));
   }
   return Imm(0);
 }
@@ -368,9 +389,10 @@ std::vector<Operand> Lowering::BlockIndex(int r, absl::Span<const Operand> axes_
 // A view's first row at this grid point.
 void Lowering::SetViewBase(int r, absl::Span<const Operand> axes_now) {
   RefState& s = refs[r];
-  if (s.operand < 0 || s.windowed) return;
+  if (s.operand < 0 || s.windowed || s.word >= 0) return;
   const kernel::Ref& ref = k.refs[r];
   std::vector<Operand> index = BlockIndex(r, axes_now);
+  CheckIndex(r, index);
   Operand row = Imm(0);
   for (size_t d = 0; d < index.size(); ++d) {
     int64_t rows;
@@ -415,6 +437,8 @@ void Lowering::WaitForAll() {
 void Lowering::EmitOneStep() {
   NewBlock("entry", 1, true);
   axes.assign(k.grid.size(), Imm(0));
+  LoadPrefetched();
+  SetExtents();
   using Role = kernel::Ref::Role;
   for (size_t r = 0; r < refs.size(); ++r) {
     if (refs[r].windowed) b_.Op(Opcode::kVsyncpa, {Imm(refs[r].flag), Imm(0)});

@@ -56,7 +56,7 @@ Operand Lowering::EvalScalar(const Node& n, NodeId id) {
     case Node::Kind::kAxis:
       return axes[n.axis];
     case Node::Kind::kNumAxis:
-      return Imm(k.grid[n.axis].extent);
+      return extents[n.axis];
     case Node::Kind::kLoopIndex:
       return loop_index[id];
     case Node::Kind::kLoad:

@@ -57,6 +57,7 @@ class Emitter {
   bool Run(KernelRegion* region);
 
  private:
+  void AddConstants();
   bool Shell();
   bool LowerKernels(KernelRegion* region);
   void Steps();
@@ -97,6 +98,33 @@ void Emitter::Push(llo::Block* block, Opcode op, std::vector<int64_t> sources, i
   for (int64_t s : sources) inst.src.push_back(Operand::Imm(static_cast<int32_t>(s)));
   inst.source = source;
   block->insts.push_back(std::move(inst));
+}
+
+// Constants of kernels become buffers, and operands of the calls among the others.
+void Emitter::AddConstants() {
+  const int64_t last = static_cast<int64_t>(program_.steps.size());
+  for (size_t i = 0; i < program_.kernels.size(); ++i) {
+    const kernel::Kernel& k = program_.kernels[i];
+    std::vector<int> constants(k.refs.size(), -1);
+    for (size_t r = 0; r < k.refs.size(); ++r) {
+      if (k.refs[r].constant == nullptr) continue;
+      kernel::Buffer b;
+      b.name = absl::StrCat(k.name, ".", k.refs[r].name);
+      b.shape = k.refs[r].shape;
+      b.init = k.refs[r].constant;
+      b.to = last;
+      constants[r] = static_cast<int>(program_.buffers.size());
+      program_.buffers.push_back(std::move(b));
+    }
+    for (kernel::Step& step : program_.steps) {
+      if (step.kind != kernel::Step::Kind::kCall || step.kernel != static_cast<int>(i)) continue;
+      size_t at = 0;
+      for (size_t r = 0; r < k.refs.size(); ++r) {
+        if (constants[r] >= 0) step.operands.insert(step.operands.begin() + at, constants[r]);
+        if (constants[r] >= 0 || k.refs[r].IsOperand()) ++at;
+      }
+    }
+  }
 }
 
 bool Emitter::Shell() {
@@ -221,6 +249,7 @@ void Emitter::Steps() {
 }
 
 bool Emitter::Run(KernelRegion* region) {
+  AddConstants();
   if (!PlaceBuffers(&program_, chip_, &placement_, diags_)) return false;
   if (!Shell()) return false;
   out_.tlp.name = "tlp";

@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "backend/kernel/expr.h"
+#include "backend/kernel/mask.h"
 #include "grammar/kernel/lexer.h"
 #include "grammar/kernel/op_names.h"
 #include "src/ir/native.h"
@@ -92,6 +93,8 @@ class BodyPrinter {
     for (const auto& p : k.params) taken_[0].insert(p.name);
     for (const auto& a : k.grid) taken_[0].insert(a.name);
     for (const auto& r : k.refs) taken_[0].insert(r.name);
+    for (const auto& m : k.masks) taken_[0].insert(m.name);
+    for (const auto& b : k.blocks) taken_[0].insert(b.name);
     int regions = 0;
     CountUses(k.body, &regions);
   }
@@ -615,17 +618,20 @@ Expr BodyPrinter::StoreValue(const Node& n) {
 
 Expr IntegerSyntax(int64_t value) { return Number(absl::StrCat(value)); }
 
-Expr StaticSyntax(const kernel::Expr& e, const kernel::Kernel& kernel) {
+namespace {
+
+Expr StaticSyntax(const kernel::Expr& e, const kernel::Kernel& kernel,
+                  const std::vector<std::string>& axes) {
   using Kind = kernel::Expr::Kind;
   std::vector<Expr> args;
-  for (const kernel::Expr& a : e.args) args.push_back(StaticSyntax(a, kernel));
+  for (const kernel::Expr& a : e.args) args.push_back(StaticSyntax(a, kernel, axes));
   switch (e.kind) {
     case Kind::kConst:
       return IntegerSyntax(e.value);
     case Kind::kAxis:
-      return Name(kernel.grid[e.value].name);
+      return Name(axes[e.value]);
     case Kind::kNum:
-      args.push_back(Name(kernel.grid[e.value].name));
+      args.push_back(Name(axes[e.value]));
       return Call("num", std::move(args));
     case Kind::kParam:
       return Name(kernel.params[e.value].name);
@@ -655,6 +661,22 @@ Expr StaticSyntax(const kernel::Expr& e, const kernel::Kernel& kernel) {
       return Make(Expr::Kind::kBinary, "<", std::move(args));
     case Kind::kLe:
       return Make(Expr::Kind::kBinary, "<=", std::move(args));
+    case Kind::kGt:
+      return Make(Expr::Kind::kBinary, ">", std::move(args));
+    case Kind::kGe:
+      return Make(Expr::Kind::kBinary, ">=", std::move(args));
+    case Kind::kAnd:
+      return Make(Expr::Kind::kBinary, "&&", std::move(args));
+    case Kind::kOr:
+      return Make(Expr::Kind::kBinary, "||", std::move(args));
+    case Kind::kNot:
+      return Make(Expr::Kind::kUnary, "!", std::move(args));
+    case Kind::kBlocks:
+      for (const kernel::BlockCountRow& row : kernel::BlockCounts()) {
+        if (static_cast<int64_t>(row.count) != e.args[0].value) continue;
+        return Name(absl::StrCat(kernel.blocks[e.value].name, ".", row.name));
+      }
+      return Name("nan");
     case Kind::kSelect:
       return Call("select", std::move(args));
     case Kind::kPrefetch:
@@ -662,6 +684,18 @@ Expr StaticSyntax(const kernel::Expr& e, const kernel::Kernel& kernel) {
       return Make(Expr::Kind::kIndex, "", std::move(args));
   }
   return Name("nan");
+}
+
+}  // namespace
+
+Expr StaticSyntax(const kernel::Expr& e, const kernel::Kernel& kernel) {
+  std::vector<std::string> axes;
+  for (const kernel::GridAxis& a : kernel.grid) axes.push_back(a.name);
+  return StaticSyntax(e, kernel, axes);
+}
+
+Expr MaskSyntax(const kernel::Mask& mask, const kernel::Kernel& kernel) {
+  return StaticSyntax(mask.value, kernel, {mask.row, mask.col});
 }
 
 std::string NumberText(const Literal& literal, int64_t index) {

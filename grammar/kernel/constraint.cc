@@ -95,8 +95,8 @@ class Evaluator {
     if (e.text == "<=") return *a <= *b;
     if (e.text == ">") return *a > *b;
     if (e.text == ">=") return *a >= *b;
-    if (e.text == "&") return *a != 0 && *b != 0;
-    if (e.text == "|") return *a != 0 || *b != 0;
+    if (e.text == "&" || e.text == "&&") return *a != 0 && *b != 0;
+    if (e.text == "|" || e.text == "||") return *a != 0 || *b != 0;
     return Fail(DiagCode::kKernelParam, e, absl::StrCat("'", e.text, "' in a condition"));
   }
 

@@ -53,18 +53,21 @@ std::string KernelElaborator::DidYouMean(const std::string& name) const {
 
 bool KernelElaborator::StaticBinary(const Expr& e, bool axes, KernelExpr* result, int64_t* value) {
   static constexpr std::pair<const char*, KernelExpr::Kind> kOps[] = {
-      {"+", KernelExpr::Kind::kAdd},
-      {"-", KernelExpr::Kind::kSub},
-      {"*", KernelExpr::Kind::kMul},
-      {"/", KernelExpr::Kind::kDiv},
-      {"%", KernelExpr::Kind::kMod}};
+      {"+", KernelExpr::Kind::kAdd}, {"-", KernelExpr::Kind::kSub}, {"*", KernelExpr::Kind::kMul},
+      {"/", KernelExpr::Kind::kDiv}, {"%", KernelExpr::Kind::kMod}, {"==", KernelExpr::Kind::kEq},
+      {"!=", KernelExpr::Kind::kNe}, {"<", KernelExpr::Kind::kLt},  {"<=", KernelExpr::Kind::kLe},
+      {">", KernelExpr::Kind::kGt},  {">=", KernelExpr::Kind::kGe}, {"&&", KernelExpr::Kind::kAnd},
+      {"&", KernelExpr::Kind::kAnd}, {"||", KernelExpr::Kind::kOr}, {"|", KernelExpr::Kind::kOr}};
+  const auto known = [](const KernelExpr& x) {
+    return !kernel::UsesAxis(x) && !kernel::UsesPrefetch(x);
+  };
   KernelExpr a, b;
   int64_t x = 0, y = 0;
   if (!Static(e.args[0], axes, &a, &x) || !Static(e.args[1], axes, &b, &y)) return false;
   for (const auto& [text, kind] : kOps) {
     if (e.text != text) continue;
-    const bool divides = kind != KernelExpr::Kind::kDiv || kernel::UsesAxis(a) ||
-                         kernel::UsesAxis(b) || y == 0 || x % y == 0;
+    const bool divides = kind != KernelExpr::Kind::kDiv || !known(a) || !known(b) || y == 0 ||
+                         (x == INT64_MIN && y == -1) || x % y == 0;
     *result = kernel::MakeExpr(kind, {a, b});
     if (!divides) {
       Error(DiagCode::kKernelParam, e.loc,
@@ -106,11 +109,72 @@ bool KernelElaborator::StaticCall(const Expr& e, bool axes, KernelExpr* result, 
     *result = kernel::MakeExpr(kind, std::move(args));
     return true;
   }
+  if (e.text == "select" && e.args.size() == 3) {
+    std::vector<KernelExpr> args(3);
+    int64_t ignored;
+    for (int i = 0; i < 3; ++i) {
+      if (!Static(e.args[i], axes, &args[i], &ignored)) return false;
+    }
+    *result = kernel::MakeExpr(KernelExpr::Kind::kSelect, std::move(args));
+    return true;
+  }
   Error(DiagCode::kKernelParam, e.loc,
         absl::StrCat(e.text,
-                     " in an integer expression: only cdiv(a, b), min(a, b), max(a, b) and "
-                     "num(axis) may stand there"));
+                     " in an integer expression: only cdiv(a, b), min(a, b), max(a, b), "
+                     "select(condition, a, b) and num(axis) may stand there"));
   return false;
+}
+
+bool KernelElaborator::StaticName(const Expr& e, bool axes, KernelExpr* result) {
+  const Symbol* s = Find(e.text);
+  if (s != nullptr && s->kind == Symbol::Kind::kParam) {
+    *result = KernelExpr::Param(s->index);
+    return true;
+  }
+  if (s != nullptr && s->kind == Symbol::Kind::kAxis && axes) {
+    *result = KernelExpr::Axis(s->index);
+    return true;
+  }
+  if (s == nullptr && BlocksNumber(e.text, result)) return true;
+  if (e.text == "true" || e.text == "false") {
+    *result = KernelExpr::Const(e.text == "true");
+    return true;
+  }
+  const bool scalar = s != nullptr && s->kind == Symbol::Kind::kRef && prefetch_ok_;
+  Error(DiagCode::kKernelName, e.loc,
+        s == nullptr ? absl::StrCat("unknown name ", e.text)
+        : scalar     ? absl::StrCat(e.text, " is an array, not a number")
+                     : absl::StrCat(e.text, " is not known before the kernel runs"),
+        scalar ? absl::StrCat("name an element: ", e.text, "[0]") : DidYouMean(e.text));
+  return false;
+}
+
+// row[t]: an element of a prefetched array.
+bool KernelElaborator::StaticPrefetch(const Expr& e, bool axes, KernelExpr* result) {
+  const Expr& name = e.args[0];
+  const Symbol* s = name.kind == Expr::Kind::kName ? Find(name.text) : nullptr;
+  if (s == nullptr || s->kind != Symbol::Kind::kRef || !prefetch_ok_ ||
+      kernel_.refs[s->index].role != Ref::Role::kPrefetch) {
+    Error(DiagCode::kKernelName, name.loc,
+          absl::StrCat(PrintSyntax(name), " is not a prefetched array"),
+          "elements of prefetch operands may stand in index maps and grid bounds");
+    return false;
+  }
+  const Shape& shape = kernel_.refs[s->index].shape;
+  if (static_cast<int>(e.args.size()) - 1 != shape.rank() || !IsInteger(shape.type)) {
+    Error(DiagCode::kKernelShape, e.loc,
+          absl::StrCat(PrintSyntax(e), " of ", ToString(shape, false),
+                       IsInteger(shape.type) ? ": one index a dimension" : ": not integers"));
+    return false;
+  }
+  std::vector<KernelExpr> args(shape.rank());
+  int64_t ignored;
+  for (int d = 0; d < shape.rank(); ++d) {
+    if (!Static(e.args[d + 1], axes, &args[d], &ignored)) return false;
+  }
+  *result = kernel::MakeExpr(KernelExpr::Kind::kPrefetch, std::move(args));
+  result->value = s->index;
+  return true;
 }
 
 bool KernelElaborator::Static(const Expr& e, bool axes, KernelExpr* result, int64_t* value) {
@@ -122,31 +186,18 @@ bool KernelElaborator::Static(const Expr& e, bool axes, KernelExpr* result, int6
         return false;
       }
       break;
-    case Expr::Kind::kName: {
-      const Symbol* s = Find(e.text);
-      if (s != nullptr && s->kind == Symbol::Kind::kParam) {
-        *result = KernelExpr::Param(s->index);
-      } else if (s != nullptr && s->kind == Symbol::Kind::kAxis && axes) {
-        *result = KernelExpr::Axis(s->index);
-        return true;
-      } else {
-        Error(DiagCode::kKernelName, e.loc,
-              s == nullptr ? absl::StrCat("unknown name ", e.text)
-                           : absl::StrCat(e.text, " is not known before the kernel runs"),
-              DidYouMean(e.text));
-        return false;
-      }
+    case Expr::Kind::kName:
+      if (!StaticName(e, axes, result)) return false;
       break;
-    }
+    case Expr::Kind::kIndex:
+      if (!StaticPrefetch(e, axes, result)) return false;
+      break;
     case Expr::Kind::kUnary: {
       KernelExpr a;
-      if (e.text != "-") {
-        Error(DiagCode::kKernelParam, e.loc, "'!' in an integer expression");
-        return false;
-      }
       if (!Static(e.args[0], axes, &a, value)) return false;
-      // -3 is a number.
-      if (a.kind == KernelExpr::Kind::kConst) {
+      if (e.text != "-") {
+        *result = kernel::MakeExpr(KernelExpr::Kind::kNot, {a});
+      } else if (a.kind == KernelExpr::Kind::kConst) {  // -3 is a number
         result->value = -a.value;
       } else {
         *result = kernel::MakeExpr(KernelExpr::Kind::kNeg, {a});
@@ -164,9 +215,9 @@ bool KernelElaborator::Static(const Expr& e, bool axes, KernelExpr* result, int6
             absl::StrCat("expected an integer expression, found ", PrintSyntax(e)));
       return false;
   }
-  if (kernel::UsesAxis(*result)) return true;
+  if (kernel::UsesAxis(*result) || kernel::UsesPrefetch(*result)) return true;
   const std::optional<int64_t> v =
-      kernel::EvaluateExpr(*result, {kernel_.params, {}, kernel_.grid});
+      kernel::EvaluateExpr(*result, {kernel_.params, {}, kernel_.grid, {}, {}, kernel_.blocks});
   if (!v) {
     Error(DiagCode::kKernelParam, e.loc,
           absl::StrCat(PrintSyntax(e), " has no value: division by zero or overflow"));
@@ -211,8 +262,34 @@ bool KernelElaborator::IntList(const Expr& e, Ints* ints) {
   return true;
 }
 
+std::optional<Type> KernelElaborator::TypeNamed(const std::string& name) const {
+  const Symbol* s = Find(name);
+  if (s != nullptr && s->kind == Symbol::Kind::kType) return static_cast<Type>(s->index);
+  return TypeFromName(name);
+}
+
+// param dtype = bf16: a parameter whose value is a type.
+bool KernelElaborator::TypeParameter(const Parameter& p) {
+  if (p.value.kind != Expr::Kind::kName || Find(p.value.text) != nullptr) return false;
+  std::optional<Type> type = TypeFromName(p.value.text);
+  if (!type) return false;
+  for (size_t s = 0; s < context_.words.size(); ++s) {
+    const auto& [name, word] = context_.words[s];
+    if (name != p.name && name != absl::StrCat(kernel_.name, ".", p.name)) continue;
+    context_.words_used[s] = true;
+    type = TypeFromName(word);
+    if (type && ClassOf(*type) != TypeClass::kOther) continue;
+    Error(DiagCode::kKernelParam, p.loc, absl::StrCat(p.name, "=", word, " is not a type"),
+          "such as f32 or bf16");
+    type = Type::kF32;
+  }
+  Define(p.name, p.loc, {Symbol::Kind::kType, static_cast<int64_t>(*type), {}});
+  return true;
+}
+
 void KernelElaborator::Parameters(const Kernel& syntax) {
   for (const Parameter& p : syntax.parameters) {
+    if (TypeParameter(p)) continue;
     KernelExpr ignored;
     int64_t value = 0;
     if (!Static(p.value, false, &ignored, &value)) value = 1;
@@ -234,7 +311,22 @@ void KernelElaborator::Grid(const Kernel& syntax) {
     axis.name = a.name;
     axis.parallel = a.parallel;
     int64_t value = 0;
-    if (Static(a.size, false, &axis.size, &value)) {
+    prefetch_ok_ = true;
+    bool sized = Static(a.size, false, &axis.size, &value);
+    prefetch_ok_ = false;
+    const bool at_run_time = sized && kernel::UsesPrefetch(axis.size);
+    if (sized && at_run_time != !a.most.empty()) {
+      Error(DiagCode::kKernelParam, a.size.loc,
+            absl::StrCat("the size of grid axis ", a.name,
+                         at_run_time ? " is known at run time only" : " is known: no most"),
+            at_run_time ? "say how large it may be: n[0] most 64" : "");
+      sized = false;
+    }
+    if (at_run_time && sized) {
+      axis.most.emplace_back();
+      sized = Static(a.most[0], false, &axis.most[0], &value);
+    }
+    if (sized) {
       axis.extent = value;
       if (value < 0) {
         Error(DiagCode::kKernelParam, a.size.loc,
@@ -249,7 +341,7 @@ void KernelElaborator::Grid(const Kernel& syntax) {
 
 bool KernelElaborator::ArrayShape(const Array& syntax, int64_t memory_space, Shape* shape,
                                   std::vector<KernelExpr>* dims) {
-  const std::optional<Type> type = TypeFromName(syntax.type);
+  const std::optional<Type> type = TypeNamed(syntax.type);
   if (!type || ClassOf(*type) == TypeClass::kOther) {
     Error(DiagCode::kKernelShape, syntax.loc,
           absl::StrCat(syntax.type, " is not an element type of arrays"));
@@ -294,85 +386,119 @@ void KernelElaborator::CheckSpace(const Operand& syntax, const Ref& ref) {
   }
 }
 
-void KernelElaborator::DeclareOperand(const Operand& syntax) {
-  Ref ref;
-  ref.name = syntax.name;
-  ref.loc = syntax.loc;
-  const bool scratch = syntax.role == "scratch";
-  ref.role = scratch ? Ref::Role::kScratch : syntax.role == "in" ? Ref::Role::kIn : Ref::Role::kOut;
-  const Symbol symbol{Symbol::Kind::kRef, static_cast<int64_t>(kernel_.refs.size()), {}};
+void KernelElaborator::DeclareBlock(const Operand& syntax, Ref* ref) {
+  const size_t rank = ref->shape.dims.size();
+  bool params = false;
+  std::vector<KernelExpr> exprs(rank);
+  for (size_t d = 0; d < rank; ++d) {
+    const Expr& e = syntax.block[d];
+    if (e.kind == Expr::Kind::kName && e.text == "squeeze") {
+      ref->squeezed.resize(rank);
+      ref->squeezed[d] = true;
+      ref->block[d] = 1;
+      exprs[d] = KernelExpr::Const(1);
+      continue;
+    }
+    if (Static(e, false, &exprs[d], &ref->block[d]) && ref->block[d] < 1) {
+      Error(DiagCode::kBlockShape, e.loc,
+            absl::StrCat("block dimension ", d, " of ", ref->name, " is ", ref->block[d]));
+      ref->block[d] = 1;
+    }
+    params |= kernel::UsesParam(exprs[d]);
+  }
+  ref->block_exprs = params ? exprs : std::vector<KernelExpr>();
+}
+
+// Array, block, buffers; what index maps may name is declared by then.
+void KernelElaborator::DeclareOperand(const Operand& syntax, Ref* ref) {
+  const bool scratch = ref->role == Ref::Role::kScratch;
+  const bool prefetch = ref->role == Ref::Role::kPrefetch;
   const bool semaphore = syntax.array.type == "semaphore";
-  ref.space = semaphore                ? Ref::Space::kSemaphore
-              : syntax.space == "hbm"  ? Ref::Space::kHbm
-              : syntax.space == "smem" ? Ref::Space::kSmem
-                                       : Ref::Space::kWindow;
+  ref->space = semaphore                            ? Ref::Space::kSemaphore
+               : syntax.space == "hbm"              ? Ref::Space::kHbm
+               : syntax.space == "smem" || prefetch ? Ref::Space::kSmem
+                                                    : Ref::Space::kWindow;
   Array array = syntax.array;
   if (semaphore) array.type = "s32";
   if (semaphore && !scratch) {
     Error(DiagCode::kKernelMemory, syntax.loc, "semaphores are scratch, not operands");
   }
-  const bool in_vmem = scratch && ref.space == Ref::Space::kWindow;
-  if (!ArrayShape(array, in_vmem ? 1 : 0, &ref.shape, &ref.dim_exprs)) {
-    ref.shape = Shape::Array(Type::kF32, {});
-    ref.dim_exprs.clear();
+  const bool in_vmem = scratch && ref->space == Ref::Space::kWindow;
+  if (!syntax.table.empty() ? !TableArray(syntax, ref)
+                            : !ArrayShape(array, in_vmem ? 1 : 0, &ref->shape, &ref->dim_exprs)) {
+    ref->shape = Shape::Array(Type::kF32, {});
+    ref->dim_exprs.clear();
   }
-  const size_t rank = ref.shape.dims.size();
-  CheckSpace(syntax, ref);
-  ref.block.assign(ref.shape.dims.begin(), ref.shape.dims.end());
-  ref.block_exprs = ref.dim_exprs;
-  ref.index.assign(rank, KernelExpr::Const(0));
+  if (prefetch && syntax.array.layout.empty()) {
+    ref->shape.layout = kernel::SmemLayout(ref->shape.type, ref->shape.rank());
+  }
+  CheckSpace(syntax, *ref);
+  const size_t rank = ref->shape.dims.size();
+  ref->block.assign(ref->shape.dims.begin(), ref->shape.dims.end());
+  ref->block_exprs = ref->dim_exprs;
+  ref->index.assign(rank, KernelExpr::Const(0));
   if ((syntax.has_block && syntax.block.size() != rank) ||
       (syntax.has_at && syntax.at.size() != rank)) {
     Error(DiagCode::kBlockShape, syntax.loc,
-          absl::StrCat("block and index map of ", ref.name, " must name all ", rank,
-                       " dimensions of ", ToString(ref.shape, false)));
-  } else {
-    bool params = false;
-    std::vector<KernelExpr> exprs(rank);
-    for (size_t d = 0; d < rank && syntax.has_block; ++d) {
-      const Expr& e = syntax.block[d];
-      if (e.kind == Expr::Kind::kName && e.text == "squeeze") {
-        ref.squeezed.resize(rank);
-        ref.squeezed[d] = true;
-        ref.block[d] = 1;
-        exprs[d] = KernelExpr::Const(1);
-        continue;
-      }
-      if (Static(e, false, &exprs[d], &ref.block[d]) && ref.block[d] < 1) {
-        Error(DiagCode::kBlockShape, e.loc,
-              absl::StrCat("block dimension ", d, " of ", ref.name, " is ", ref.block[d]));
-        ref.block[d] = 1;
-      }
-      params |= kernel::UsesParam(exprs[d]);
-    }
-    if (syntax.has_block) ref.block_exprs = params ? exprs : std::vector<KernelExpr>();
-    int64_t ignored;
-    for (size_t d = 0; d < rank && syntax.has_at; ++d) {
-      Static(syntax.at[d], true, &ref.index[d], &ignored);
-    }
+          absl::StrCat("block and index map of ", ref->name, " must name all ", rank,
+                       " dimensions of ", ToString(ref->shape, false)));
+  } else if (syntax.has_block) {
+    DeclareBlock(syntax, ref);
   }
-  const int most = ref.role == kernel::Ref::Role::kOut ? 2 : 8;
-  if (!syntax.buffers.empty() &&
-      (!absl::SimpleAtoi(syntax.buffers, &ref.buffers) || ref.buffers < 1 || ref.buffers > most)) {
+  const int most = ref->role == Ref::Role::kOut ? 2 : 8;
+  if (!syntax.buffers.empty() && (!absl::SimpleAtoi(syntax.buffers, &ref->buffers) ||
+                                  ref->buffers < 1 || ref->buffers > most)) {
     Error(DiagCode::kBlockShape, syntax.loc,
-          absl::StrCat("buffers ", syntax.buffers, " of ", ref.name,
+          absl::StrCat("buffers ", syntax.buffers, " of ", ref->name,
                        most == 2 ? ": 1 or 2 for an output (PS-2.8)" : ": 1 to 8 for an input"));
-    ref.buffers = 2;
+    ref->buffers = 2;
   }
-  if (!syntax.alias.empty()) {
-    const Symbol* input = Find(syntax.alias);
-    if (input == nullptr || input->kind != Symbol::Kind::kRef || ref.role != Ref::Role::kOut ||
-        kernel_.refs[input->index].role != Ref::Role::kIn) {
-      Error(
-          DiagCode::kKernelName, syntax.loc,
-          absl::StrCat("alias ", syntax.alias, " of ", ref.name, ": an output may alias an input"),
+}
+
+void KernelElaborator::DeclareIndex(const Operand& syntax, Ref* ref) {
+  int64_t ignored;
+  prefetch_ok_ = true;
+  for (size_t d = 0; d < ref->index.size() && syntax.at.size() == ref->index.size(); ++d) {
+    Static(syntax.at[d], true, &ref->index[d], &ignored);
+  }
+  prefetch_ok_ = false;
+  if (syntax.alias.empty()) return;
+  const Symbol* input = Find(syntax.alias);
+  if (input == nullptr || input->kind != Symbol::Kind::kRef || ref->role != Ref::Role::kOut ||
+      kernel_.refs[input->index].role != Ref::Role::kIn) {
+    Error(DiagCode::kKernelName, syntax.loc,
+          absl::StrCat("alias ", syntax.alias, " of ", ref->name, ": an output may alias an input"),
           DidYouMean(syntax.alias));
-    } else {
-      ref.alias = static_cast<int>(input->index);
-    }
+  } else {
+    ref->alias = static_cast<int>(input->index);
   }
-  kernel_.refs.push_back(std::move(ref));
-  Define(syntax.name, syntax.loc, symbol);
+}
+
+// Operands are named before the grid and index maps are read, which may name prefetched ones.
+void KernelElaborator::Declarations(const Kernel& syntax) {
+  for (const MaskDecl& m : syntax.masks) DeclareMask(m);
+  for (const BlocksDecl& b : syntax.blocks) DeclareBlocks(b);
+  for (const Operand& o : syntax.operands) {
+    Ref ref;
+    ref.name = o.name;
+    ref.loc = o.loc;
+    ref.role = o.role == "scratch"    ? Ref::Role::kScratch
+               : o.role == "in"       ? Ref::Role::kIn
+               : o.role == "prefetch" ? Ref::Role::kPrefetch
+                                      : Ref::Role::kOut;
+    Define(o.name, o.loc, {Symbol::Kind::kRef, static_cast<int64_t>(kernel_.refs.size()), {}});
+    kernel_.refs.push_back(std::move(ref));
+  }
+  for (size_t r = 0; r < kernel_.refs.size(); ++r) {
+    if (kernel_.refs[r].role != Ref::Role::kPrefetch) continue;
+    DeclareOperand(syntax.operands[r], &kernel_.refs[r]);
+  }
+  Grid(syntax);
+  for (size_t r = 0; r < kernel_.refs.size(); ++r) {
+    if (kernel_.refs[r].role == Ref::Role::kPrefetch) continue;
+    DeclareOperand(syntax.operands[r], &kernel_.refs[r]);
+    DeclareIndex(syntax.operands[r], &kernel_.refs[r]);
+  }
 }
 
 namespace {
@@ -428,8 +554,7 @@ bool KernelElaborator::Run(const Kernel& syntax) {
   kernel_.loc = syntax.loc;
   scopes_.emplace_back();
   Parameters(syntax);
-  Grid(syntax);
-  for (const Operand& o : syntax.operands) DeclareOperand(o);
+  Declarations(syntax);
   region_ = &kernel_.body;
   Body(syntax.statements);
   if (!ok_) return false;

@@ -32,6 +32,8 @@ struct ElaborateContext {
   absl::Span<const std::pair<std::string, int64_t>> set;
   std::vector<bool> set_used;
   DiagSink* diags = nullptr;
+  absl::Span<const std::pair<std::string, std::string>> words;  // parameters that are types
+  std::vector<bool> words_used;
 };
 
 // One kernel. False after errors.
@@ -67,17 +69,27 @@ class KernelElaborator {
 
  private:
   struct Symbol {
-    enum class Kind : uint8_t { kParam, kAxis, kRef, kValue, kLoop } kind;
-    int64_t index = 0;  // of the parameter, axis or ref; kLoop: depth of its for
+    enum class Kind : uint8_t { kParam, kAxis, kRef, kValue, kLoop, kType, kMask, kBlocks } kind;
+    int64_t index = 0;  // of the parameter, axis, ref ..; kLoop: depth of its for; kType: a Type
     Value value;        // kValue
+  };
+  struct Arguments {
+    std::vector<const Expr*> positional;
+    std::vector<std::pair<std::string, const Expr*>> named;
+    const Expr* Named(absl::string_view name) const;
   };
 
   // ---- elaborate.cc: declarations and static expressions
   void Error(DiagCode code, Loc loc, std::string message, std::string hint = "");
   void Parameters(const Kernel& syntax);
+  bool TypeParameter(const Parameter& p);
   void Grid(const Kernel& syntax);
-  void DeclareOperand(const Operand& syntax);
   void CheckSpace(const Operand& syntax, const kernel::Ref& ref);
+  void Declarations(const Kernel& syntax);
+  void DeclareOperand(const Operand& syntax, kernel::Ref* ref);
+  void DeclareBlock(const Operand& syntax, kernel::Ref* ref);
+  void DeclareIndex(const Operand& syntax, kernel::Ref* ref);
+  std::optional<Type> TypeNamed(const std::string& name) const;
   bool ArrayShape(const Array& syntax, int64_t memory_space, Shape* shape,
                   std::vector<KernelExpr>* dims);
   bool Define(const std::string& name, Loc loc, Symbol symbol);
@@ -86,6 +98,8 @@ class KernelElaborator {
   // Integer expressions over parameters, and grid indices where `axes`. The value where it has no
   // axis.
   bool Static(const Expr& e, bool axes, KernelExpr* result, int64_t* value);
+  bool StaticName(const Expr& e, bool axes, KernelExpr* result);
+  bool StaticPrefetch(const Expr& e, bool axes, KernelExpr* result);
   bool StaticBinary(const Expr& e, bool axes, KernelExpr* result, int64_t* value);
   bool StaticCall(const Expr& e, bool axes, KernelExpr* result, int64_t* value);
   bool StaticInt(const Expr& e, int64_t* value) {
@@ -95,6 +109,13 @@ class KernelElaborator {
   // [a, b] as dimensions.
   bool DimList(const Expr& e, Dims* dims, std::vector<KernelExpr>* exprs);
   bool IntList(const Expr& e, Ints* ints);  // {0, 1} or one integer
+
+  // ---- elaborate_mask.cc: masks, their blocks, tables and what names them
+  void DeclareMask(const MaskDecl& syntax);
+  void DeclareBlocks(const BlocksDecl& syntax);
+  bool BlocksNumber(const std::string& name, KernelExpr* result) const;  // B.active
+  bool TableArray(const Operand& syntax, kernel::Ref* ref);
+  Value CallMask(int64_t mask, const Arguments& args, Loc loc);
 
   // ---- elaborate_body.cc: statements and expressions
   void Body(const std::vector<Statement>& statements);
@@ -142,11 +163,6 @@ class KernelElaborator {
   const Shape& ShapeOf(const Value& v) const { return kernel_.nodes[v.node].shape; }
 
   // ---- elaborate_calls.cc: operations by name
-  struct Arguments {
-    std::vector<const Expr*> positional;
-    std::vector<std::pair<std::string, const Expr*>> named;
-    const Expr* Named(absl::string_view name) const;
-  };
   Value EvalCall(const Expr& e);
   Value CallTyped(Type type, const Arguments& args, Loc loc);
   Value CallDot(const Arguments& args, Loc loc);
@@ -172,7 +188,9 @@ class KernelElaborator {
   kernel::Kernel& kernel_;
   std::vector<absl::flat_hash_map<std::string, Symbol>> scopes_;
   kernel::Region* region_ = nullptr;
-  int loops_ = 0;  // enclosing for statements
+  std::vector<const Expr*> mask_values_;  // as written, by mask
+  bool prefetch_ok_ = false;              // static expressions may read prefetched scalars
+  int loops_ = 0;                         // enclosing for statements
   bool ok_ = true;
 };
 

@@ -4,6 +4,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "backend/kernel/expr.h"
+#include "backend/kernel/mask.h"
 #include "grammar/kernel/elaborate.h"
 #include "grammar/kernel/op_names.h"
 
@@ -79,7 +80,7 @@ void KernelElaborator::Store(const Statement& s) {
     return;
   }
   const int ref = static_cast<int>(symbol->index);
-  if (kernel_.refs[ref].role == Ref::Role::kIn) {
+  if (kernel_.refs[ref].role == Ref::Role::kIn || kernel_.refs[ref].role == Ref::Role::kPrefetch) {
     Error(DiagCode::kKernelBody, name.loc,
           absl::StrCat(name.text, " is an input: inputs are read only (PS-3.7)"));
     return;
@@ -168,6 +169,11 @@ Value KernelElaborator::EvalName(const Expr& e) {
     return v;
   }
   const Symbol* s = Find(e.text);
+  if (s == nullptr && BlocksNumber(e.text, &v.expr)) {
+    v.kind = Value::Kind::kInteger;
+    v.integer = kernel_.blocks[v.expr.value].tables->Count(v.expr.args[0].value);
+    return v;
+  }
   if (s == nullptr) {
     Error(DiagCode::kKernelName, e.loc, absl::StrCat("unknown name ", e.text), DidYouMean(e.text));
     return {};
@@ -188,6 +194,11 @@ Value KernelElaborator::EvalName(const Expr& e) {
       v.loc = e.loc;
       v.end = region_->nodes.size();
       return v;
+    case Symbol::Kind::kType:
+    case Symbol::Kind::kMask:
+    case Symbol::Kind::kBlocks:
+      Error(DiagCode::kKernelBody, e.loc, absl::StrCat(e.text, " is not a value"));
+      return {};
     case Symbol::Kind::kAxis:
       n.kind = Node::Kind::kAxis;
       n.axis = static_cast<int>(s->index);
@@ -252,7 +263,8 @@ Value KernelElaborator::FoldIntegers(const std::string& op, const Value& a, cons
     if (op != text) continue;
     v.kind = Value::Kind::kInteger;
     v.expr = kernel::MakeExpr(kind, {a.expr, b.expr});
-    const auto result = kernel::EvaluateExpr(v.expr, {kernel_.params, {}, kernel_.grid});
+    const auto result =
+        kernel::EvaluateExpr(v.expr, {kernel_.params, {}, kernel_.grid, {}, {}, kernel_.blocks});
     if (!result || (op == "/" && a.integer % b.integer != 0)) {
       Error(DiagCode::kKernelParam, loc,
             absl::StrCat(a.integer, " ", op, " ", b.integer,
@@ -282,6 +294,12 @@ Value KernelElaborator::FoldBinary(const std::string& op, const Value& a, const 
   Value v;
   v.loc = loc;
   v.end = b.end;
+  if (a.kind == Value::Kind::kBool && b.kind == Value::Kind::kBool && op != "^" &&
+      op.find_first_not_of("&|") == std::string::npos) {
+    v.kind = Value::Kind::kBool;
+    v.integer = op[0] == '&' ? a.integer & b.integer : a.integer | b.integer;
+    return v;
+  }
   const double x = number(a), y = number(b);
   if (a.kind == Value::Kind::kBool || b.kind == Value::Kind::kBool || op.size() != 1 ||
       absl::string_view("+-*/").find(op[0]) == absl::string_view::npos) {
@@ -300,9 +318,23 @@ Value KernelElaborator::FoldBinary(const std::string& op, const Value& a, const 
 Value KernelElaborator::EvalBinary(const Expr& e) {
   Value a = Eval(e.args[0]);
   if (a) a.end = region_->nodes.size();
+  const bool logical = e.text == "&&" || e.text == "||";
+  if (logical && a.kind == Value::Kind::kBool) {  // what parameters decide is not looked at
+    const bool neutral = e.text == "&&";
+    return (a.integer != 0) == neutral ? Eval(e.args[1]) : a;
+  }
   Value b = Eval(e.args[1]);
   if (!a || !b) return {};
+  if (logical && b.kind == Value::Kind::kBool) return (b.integer != 0) == (e.text == "&&") ? a : b;
   if (a.weak() && b.weak()) return FoldBinary(e.text, a, b, e.loc);
+  if (logical) {
+    for (const Value& v : {a, b}) {
+      if (v.weak() || ShapeOf(v).type == Type::kPred) continue;
+      Error(DiagCode::kKernelShape, e.loc,
+            absl::StrCat("'", e.text, "' of ", ToString(ShapeOf(v), false), ": conditions only"));
+      return {};
+    }
+  }
   std::vector<Value> args;
   args.push_back(std::move(a));
   args.push_back(std::move(b));
@@ -312,7 +344,7 @@ Value KernelElaborator::EvalBinary(const Expr& e) {
                        {{AttrId::kDirection, std::string(direction)}}, e.loc);
   }
   Op op;
-  if (!OpOfInfix(e.text, &op)) return {};
+  if (!OpOfInfix(e.text == "&&" ? "&" : e.text == "||" ? "|" : e.text, &op)) return {};
   return Elementwise(op, std::move(args), {}, e.loc);
 }
 

@@ -41,7 +41,7 @@ bool KernelElaborator::CheckCount(const Arguments& args, size_t least, size_t mo
 }
 
 bool KernelElaborator::TypeArgument(const Expr& e, Type* type) {
-  const std::optional<Type> t = e.kind == Expr::Kind::kName ? TypeFromName(e.text) : std::nullopt;
+  const std::optional<Type> t = e.kind == Expr::Kind::kName ? TypeNamed(e.text) : std::nullopt;
   if (!t || ClassOf(*t) == TypeClass::kOther) {
     Error(DiagCode::kKernelShape, e.loc,
           absl::StrCat("expected an element type such as bf16, found ", PrintSyntax(e)));
@@ -458,7 +458,10 @@ Value KernelElaborator::EvalCall(const Expr& e) {
     n.shape = Shape::Array(Type::kS32, {});
     return NodeValue(Emit(std::move(n), e.loc), e.loc);
   }
-  if (const std::optional<Type> type = TypeFromName(f)) return CallTyped(*type, args, e.loc);
+  if (const std::optional<Type> type = TypeNamed(f)) return CallTyped(*type, args, e.loc);
+  if (const Symbol* s = Find(f); s != nullptr && s->kind == Symbol::Kind::kMask) {
+    return CallMask(s->index, args, e.loc);
+  }
   Op reducer;
   if (ReducerOf(f, &reducer) && args.positional.size() == 1) {
     return CallReduce(reducer, args, e.loc);

@@ -25,6 +25,13 @@ kernel::Region KernelElaborator::Inner(const std::vector<Statement>& statements)
 
 void KernelElaborator::When(const Statement& s) {
   Value condition = Eval(s.value);
+  // A condition on parameters is decided here: the other branch does not exist, and what the taken
+  // one defines stays defined.
+  if (condition.kind == Value::Kind::kBool) {
+    const size_t taken = condition.integer != 0 ? 0 : 1;
+    if (taken < s.blocks.size()) Body(s.blocks[taken]);
+    return;
+  }
   NodeId node = -1;
   if (condition && AsNode(&condition)) {
     node = condition.node;

@@ -229,8 +229,9 @@ void ProgramElaborator::AddCall(const Item& item) {
                  nearest.empty() ? "" : absl::StrCat("did you mean ", nearest, "?"));
   }
   const kernel::Kernel& k = program_.kernels[step.kernel];
-  const size_t wanted = k.Inputs().size() + k.Outputs().size();
-  if (item.operands.size() != wanted) {
+  const int64_t wanted =
+      std::count_if(k.refs.begin(), k.refs.end(), [](const Ref& r) { return r.IsOperand(); });
+  if (static_cast<int64_t>(item.operands.size()) != wanted) {
     return Error(item.loc, absl::StrCat("call of ", k.name, " with ", item.operands.size(),
                                         " buffers; it has ", wanted, " operands"));
   }
@@ -302,7 +303,7 @@ void ImplyProgram(kernel::Program* program) {
   step.name = k.name;
   int64_t next[2] = {0, 0};
   for (const Ref& ref : k.refs) {
-    if (ref.role == Ref::Role::kScratch) continue;
+    if (!ref.IsOperand()) continue;
     Buffer b;
     b.name = ref.name;
     b.shape = ref.shape;
@@ -310,7 +311,7 @@ void ImplyProgram(kernel::Program* program) {
     int64_t& end = next[ref.InVmem() ? 1 : 0];
     b.offset = end;
     if (b.bytes < INT64_MAX - end) end += b.bytes;
-    const bool input = ref.role == Ref::Role::kIn;
+    const bool input = ref.role != Ref::Role::kOut;
     std::vector<Port>& ports = input ? program->inputs : program->outputs;
     (input ? b.input : b.output) = static_cast<int>(ports.size());
     b.to = input ? 0 : 1;

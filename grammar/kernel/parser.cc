@@ -20,25 +20,32 @@ void ReportUnusedSets(const File& file, ElaborateContext* context) {
     for (const auto& p : k.parameters) known.push_back(p.name);
   }
   std::sort(known.begin(), known.end());
-  for (size_t s = 0; s < context->set.size(); ++s) {
-    if (context->set_used[s]) continue;
-    const std::string& name = context->set[s].first;
+  const auto unused = [&](const std::string& name, absl::string_view kind) {
     const std::string nearest = NearestName(name, known);
+    const bool other_kind = std::find(known.begin(), known.end(), name) != known.end();
     context->diags
         ->Add(DiagCode::kKernelParam, context->source, {},
-              absl::StrCat("no parameter is called ", name))
-        .hint = nearest.empty() ? "" : absl::StrCat("did you mean ", nearest, "?");
+              other_kind ? absl::StrCat("parameter ", name, " does not take ", kind)
+                         : absl::StrCat("no parameter is called ", name))
+        .hint = nearest.empty() || other_kind ? "" : absl::StrCat("did you mean ", nearest, "?");
+  };
+  for (size_t s = 0; s < context->set.size(); ++s) {
+    if (!context->set_used[s]) unused(context->set[s].first, "an integer");
+  }
+  for (size_t s = 0; s < context->words.size(); ++s) {
+    if (!context->words_used[s]) unused(context->words[s].first, "a word");
   }
 }
 
 }  // namespace
 
-std::unique_ptr<kernel::Program> ParseKernels(std::shared_ptr<const Source> source,
-                                              absl::Span<const std::pair<std::string, int64_t>> set,
-                                              DiagSink* diags) {
+std::unique_ptr<kernel::Program> ParseKernels(
+    std::shared_ptr<const Source> source, absl::Span<const std::pair<std::string, int64_t>> set,
+    DiagSink* diags, absl::Span<const std::pair<std::string, std::string>> words) {
   const std::unique_ptr<File> file = kernel_text::ParseSyntax(source, diags);
   if (file == nullptr) return nullptr;
-  ElaborateContext context{source, set, std::vector<bool>(set.size()), diags};
+  ElaborateContext context{source, set,   std::vector<bool>(set.size()),
+                           diags,  words, std::vector<bool>(words.size())};
   auto program = std::make_unique<kernel::Program>();
   program->source = source;
   bool ok = true;

@@ -16,9 +16,10 @@
 namespace tpuc {
 
 // `set` overrides parameters by name ("bm", 64), or of one kernel only ("matmul.bm", 64); a name
-// that no kernel has is an error. Null on error.
-std::unique_ptr<kernel::Program> ParseKernels(std::shared_ptr<const Source> source,
-                                              absl::Span<const std::pair<std::string, int64_t>> set,
-                                              DiagSink* diags);
+// that no kernel has is an error. `words` does so for parameters that are types ("dtype", "bf16").
+// Null on error.
+std::unique_ptr<kernel::Program> ParseKernels(
+    std::shared_ptr<const Source> source, absl::Span<const std::pair<std::string, int64_t>> set,
+    DiagSink* diags, absl::Span<const std::pair<std::string, std::string>> words = {});
 
 }  // namespace tpuc

@@ -24,13 +24,17 @@ bool SameExprs(const std::vector<kernel::Expr>& a, const std::vector<kernel::Exp
   return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), kernel::SameExpr);
 }
 
+constexpr int64_t kSmem = -1;  // a space of ArraySyntax
+
 // The layout is left out where it is the one a bare shape gets.
 Array ArraySyntax(const Shape& shape, int64_t usual_space) {
   Array a;
   a.type = std::string(TypeName(shape.type));
   for (int64_t d : shape.dims) a.dims.push_back(kernel_text::IntegerSyntax(d));
   if (shape.layout &&
-      !(*shape.layout == kernel::DeviceLayout(shape.type, shape.rank(), usual_space))) {
+      !(*shape.layout == (usual_space == kSmem
+                              ? kernel::SmemLayout(shape.type, shape.rank())
+                              : kernel::DeviceLayout(shape.type, shape.rank(), usual_space)))) {
     a.layout = ToString(*shape.layout);
   }
   return a;
@@ -39,18 +43,25 @@ Array ArraySyntax(const Shape& shape, int64_t usual_space) {
 Operand OperandSyntax(const kernel::Ref& ref, const kernel::Kernel& k) {
   Operand o;
   const bool scratch = ref.role == kernel::Ref::Role::kScratch;
-  o.role = scratch ? "scratch" : ref.role == kernel::Ref::Role::kIn ? "in" : "out";
+  const bool prefetch = ref.role == kernel::Ref::Role::kPrefetch;
+  o.role = scratch                              ? "scratch"
+           : prefetch                           ? "prefetch"
+           : ref.role == kernel::Ref::Role::kIn ? "in"
+                                                : "out";
   o.name = ref.name;
   using Space = kernel::Ref::Space;
-  o.array = ArraySyntax(ref.shape, scratch && ref.space == Space::kWindow ? 1 : 0);
+  o.table = ref.table;
+  o.array = ArraySyntax(ref.shape, prefetch                                 ? kSmem
+                                   : scratch && ref.space == Space::kWindow ? 1
+                                                                            : 0);
   if (ref.space == Space::kSemaphore) o.array.type = "semaphore";
   if (ref.space == Space::kHbm) o.space = "hbm";
-  if (ref.space == Space::kSmem) o.space = "smem";
+  if (ref.space == Space::kSmem && !prefetch) o.space = "smem";
   const size_t rank = ref.shape.dims.size();
   for (size_t d = 0; d < ref.dim_exprs.size() && d < rank; ++d) {
     o.array.dims[d] = kernel_text::StaticSyntax(ref.dim_exprs[d], k);
   }
-  if (scratch) return o;
+  if (scratch || prefetch) return o;
   const bool squeezed =
       std::find(ref.squeezed.begin(), ref.squeezed.end(), true) != ref.squeezed.end();
   const bool moved = std::any_of(ref.index.begin(), ref.index.end(), [](const kernel::Expr& e) {
@@ -60,6 +71,7 @@ Operand OperandSyntax(const kernel::Ref& ref, const kernel::Kernel& k) {
       squeezed || moved || !SameExprs(ref.block_exprs, ref.dim_exprs) ||
       !std::equal(ref.block.begin(), ref.block.end(), ref.shape.dims.begin(), ref.shape.dims.end());
   o.has_at = moved;
+  o.element = ref.element_index;
   for (size_t d = 0; d < rank && o.has_block; ++d) {
     if (d < ref.squeezed.size() && ref.squeezed[d]) {
       Expr word;
@@ -86,8 +98,27 @@ kernel_text::Kernel KernelSyntax(const kernel::Kernel& k) {
   for (const kernel::Param& p : k.params) {
     s.parameters.push_back({p.name, kernel_text::IntegerSyntax(p.value), {}});
   }
+  for (const kernel::Mask& m : k.masks) {
+    s.masks.push_back({m.name,
+                       m.row,
+                       m.col,
+                       {kernel_text::StaticSyntax(m.extent_exprs[0], k),
+                        kernel_text::StaticSyntax(m.extent_exprs[1], k)},
+                       kernel_text::MaskSyntax(m, k),
+                       {}});
+  }
+  for (const kernel::Blocks& b : k.blocks) {
+    s.blocks.push_back({b.name,
+                        k.masks[b.mask].name,
+                        {kernel_text::StaticSyntax(b.block_exprs[0], k),
+                         kernel_text::StaticSyntax(b.block_exprs[1], k)},
+                        {}});
+  }
   for (const kernel::GridAxis& a : k.grid) {
-    s.grid.push_back({a.name, kernel_text::StaticSyntax(a.size, k), a.parallel, {}});
+    std::vector<Expr> most;
+    if (!a.most.empty()) most.push_back(kernel_text::StaticSyntax(a.most[0], k));
+    s.grid.push_back(
+        {a.name, kernel_text::StaticSyntax(a.size, k), std::move(most), a.parallel, {}});
   }
   for (const kernel::Ref& r : k.refs) s.operands.push_back(OperandSyntax(r, k));
   s.statements = kernel_text::BodySyntax(k);

@@ -67,19 +67,34 @@ struct Parameter {
   Loc loc;
 };
 
+struct MaskDecl {
+  std::string name, row, col;
+  std::vector<Expr> extents;  // two
+  Expr value;
+  Loc loc;
+};
+
+struct BlocksDecl {
+  std::string name, mask;
+  std::vector<Expr> sizes;  // two
+  Loc loc;
+};
+
 struct Axis {
   std::string name;
   Expr size;
+  std::vector<Expr> most;  // none or one
   bool parallel = false;
   Loc loc;
 };
 
 struct Operand {
-  std::string role;  // in, out, scratch
+  std::string role;  // prefetch, in, out, scratch
   std::string name;
   Array array;
   std::string space;  // "", hbm, smem
-  bool has_block = false, has_at = false;
+  std::string table;  // "B.row": the array is that table
+  bool has_block = false, has_at = false, element = false;
   std::vector<Expr> block, at;  // a block dimension may be the name squeeze
   std::string buffers;          // integer or ""
   std::string alias;
@@ -89,6 +104,8 @@ struct Operand {
 struct Kernel {
   std::string name;
   std::vector<Parameter> parameters;
+  std::vector<MaskDecl> masks;
+  std::vector<BlocksDecl> blocks;
   std::vector<Axis> grid;
   std::vector<Operand> operands;
   std::vector<Statement> statements;

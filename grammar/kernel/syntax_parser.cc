@@ -125,6 +125,14 @@ class Parser {
   Array ParseArray();
 
   void KernelDecl(File* file);
+  bool Declares(absl::string_view word) const;
+  void HeadDecl(Kernel* k);
+  void OperandLine(Kernel* k);
+  void Pair(absl::string_view open, absl::string_view close, std::vector<Expr>* out);
+  void MaskLine(Kernel* k);
+  void BlocksLine(Kernel* k);
+  void PrefetchDecl(Kernel* k);
+  void Contents(Operand* o);
   void ParamDecl(Kernel* k);
   void GridDecl(Kernel* k);
   void OperandDecl(Kernel* k);
@@ -168,8 +176,8 @@ struct Level {
 };
 const std::vector<Level>& Levels() {
   static const auto* levels = new std::vector<Level>{
-      {{"|"}, true},      {{"^"}, true},
-      {{"&"}, true},      {{"==", "!=", "<", "<=", ">", ">="}, false},
+      {{"||"}, true},     {{"&&"}, true},          {{"|"}, true},
+      {{"^"}, true},      {{"&"}, true},           {{"==", "!=", "<", "<=", ">", ">="}, false},
       {{"+", "-"}, true}, {{"*", "/", "%"}, true},
   };
   return *levels;
@@ -366,6 +374,7 @@ void Parser::GridDecl(Kernel* k) {
     a.name = Definition("a grid axis");
     Expect(":");
     a.size = Or();
+    if (!failed_ && Take("most")) a.most.push_back(Or());
     if (Take("parallel")) {
       a.parallel = true;
     } else {
@@ -376,13 +385,74 @@ void Parser::GridDecl(Kernel* k) {
   Expect(";");
 }
 
+void Parser::Pair(absl::string_view open, absl::string_view close, std::vector<Expr>* out) {
+  Expect(open);
+  out->push_back(Or());
+  Expect(",");
+  out->push_back(Or());
+  Expect(close);
+}
+
+void Parser::MaskLine(Kernel* k) {
+  Next();
+  MaskDecl m;
+  m.loc = Peek().loc;
+  m.name = Definition("a mask");
+  Expect("(");
+  m.row = Definition("a row");
+  Expect(",");
+  m.col = Definition("a column");
+  Expect(")");
+  Expect("over");
+  Pair("[", "]", &m.extents);
+  Expect("=");
+  m.value = Or();
+  Expect(";");
+  k->masks.push_back(std::move(m));
+}
+
+void Parser::BlocksLine(Kernel* k) {
+  Next();
+  BlocksDecl b;
+  b.loc = Peek().loc;
+  b.name = Definition("blocks");
+  Expect("of");
+  b.mask = Name("a mask");
+  Expect("by");
+  Pair("(", ")", &b.sizes);
+  Expect(";");
+  k->blocks.push_back(std::move(b));
+}
+
+// Behind the name: a type and dimensions, or the table that the operand is.
+void Parser::Contents(Operand* o) {
+  if (!failed_ && Take("=")) {
+    o->table = Name("a table such as B.row");
+    return;
+  }
+  Expect(":");
+  o->array = ParseArray();
+}
+
+void Parser::PrefetchDecl(Kernel* k) {
+  Next();
+  do {
+    Operand o;
+    o.role = "prefetch";
+    o.loc = Peek().loc;
+    o.name = Definition("an operand");
+    Contents(&o);
+    k->operands.push_back(std::move(o));
+  } while (!failed_ && Take(","));
+  Expect(";");
+}
+
 void Parser::OperandDecl(Kernel* k) {
   Operand o;
   o.role = Next().text;
   o.loc = Peek().loc;
   o.name = Definition("an operand");
-  Expect(":");
-  o.array = ParseArray();
+  Contents(&o);
   if (!failed_ && Take("hbm")) o.space = "hbm";
   if (!failed_ && Take("block")) {
     o.has_block = true;
@@ -396,6 +466,7 @@ void Parser::OperandDecl(Kernel* k) {
   }
   if (!failed_ && Take("at")) {
     o.has_at = true;
+    o.element = Take("element");
     if (Expect("(")) {
       while (!failed_ && !Is(")")) {
         if (!o.at.empty() && !Expect(",")) break;
@@ -498,6 +569,24 @@ void Parser::ParseStatement(std::vector<Statement>* out) {
   if (!failed_) out->push_back(std::move(s));
 }
 
+// These words name values too: what they declare has a name behind them.
+bool Parser::Declares(absl::string_view word) const {
+  return Is(word) && Peek(1).kind == Kind::kName;
+}
+
+void Parser::HeadDecl(Kernel* k) {
+  if (Take("param")) return ParamDecl(k);
+  if (Take("grid")) return GridDecl(k);
+  if (Is("mask")) return MaskLine(k);
+  BlocksLine(k);
+}
+
+void Parser::OperandLine(Kernel* k) {
+  if (Is("scratch")) return ScratchDecl(k);
+  if (Is("prefetch")) return PrefetchDecl(k);
+  OperandDecl(k);
+}
+
 void Parser::KernelDecl(File* file) {
   Next();
   Kernel k;
@@ -507,22 +596,16 @@ void Parser::KernelDecl(File* file) {
   // Declarations stand before statements: parameters and grid, operands, body.
   int stage = 0;
   while (!Is("}") && Peek().kind != Kind::kEnd) {
-    const bool head = Is("param") || Is("grid");
-    const bool operand = Is("in") || Is("out") || Is("scratch");
+    const bool head = Is("param") || Is("grid") || Declares("mask") || Declares("blocks");
+    const bool operand = Is("in") || Is("out") || Is("scratch") || Declares("prefetch");
     if ((head && stage > 0) || (operand && stage > 1)) {
       Fail(absl::StrCat(Found(), head ? " must stand before operands and statements"
                                       : " must stand before statements"));
-    } else if (Take("param")) {
-      ParamDecl(&k);
-    } else if (Take("grid")) {
-      GridDecl(&k);
+    } else if (head) {
+      HeadDecl(&k);
     } else if (operand) {
       stage = 1;
-      if (Is("scratch")) {
-        ScratchDecl(&k);
-      } else {
-        OperandDecl(&k);
-      }
+      OperandLine(&k);
     } else {
       if (!Is("assert")) stage = 2;
       ParseStatement(&k.statements);

@@ -10,16 +10,18 @@
 namespace tpuc::kernel_text {
 namespace {
 
-constexpr int kUnaryLevel = 7, kPostfixLevel = 8, kPrimaryLevel = 9, kRelationLevel = 4;
+constexpr int kUnaryLevel = 9, kPostfixLevel = 10, kPrimaryLevel = 11, kRelationLevel = 6;
 
 int LevelOf(const Expr& e) {
   switch (e.kind) {
     case Expr::Kind::kBinary:
-      if (e.text == "|") return 1;
-      if (e.text == "^") return 2;
-      if (e.text == "&") return 3;
-      if (e.text == "+" || e.text == "-") return 5;
-      if (e.text == "*" || e.text == "/" || e.text == "%") return 6;
+      if (e.text == "||") return 1;
+      if (e.text == "&&") return 2;
+      if (e.text == "|") return 3;
+      if (e.text == "^") return 4;
+      if (e.text == "&") return 5;
+      if (e.text == "+" || e.text == "-") return 7;
+      if (e.text == "*" || e.text == "/" || e.text == "%") return 8;
       return kRelationLevel;
     case Expr::Kind::kUnary:
       return kUnaryLevel;
@@ -141,8 +143,13 @@ void Printer::Print(const Array& a) {
 }
 
 void Printer::Print(const Operand& o) {
-  absl::StrAppend(&text, "  ", o.role, " ", o.name, ": ");
-  Print(o.array);
+  absl::StrAppend(&text, "  ", o.role, " ", o.name);
+  if (o.table.empty()) {
+    absl::StrAppend(&text, ": ");
+    Print(o.array);
+  } else {
+    absl::StrAppend(&text, " = ", o.table);
+  }
   if (!o.space.empty()) absl::StrAppend(&text, " ", o.space);
   if (o.has_block) {
     absl::StrAppend(&text, " block [");
@@ -150,7 +157,7 @@ void Printer::Print(const Operand& o) {
     absl::StrAppend(&text, "]");
   }
   if (o.has_at) {
-    absl::StrAppend(&text, " at (");
+    absl::StrAppend(&text, o.element ? " at element (" : " at (");
     PrintAll(o.at);
     absl::StrAppend(&text, ")");
   }
@@ -222,9 +229,25 @@ void Printer::Print(const Kernel& k) {
     Print(k.parameters[p].value, 0);
   }
   if (!k.parameters.empty()) absl::StrAppend(&text, ";\n");
+  for (const MaskDecl& m : k.masks) {
+    absl::StrAppend(&text, "  mask ", m.name, "(", m.row, ", ", m.col, ") over [");
+    PrintAll(m.extents);
+    absl::StrAppend(&text, "] = ");
+    Print(m.value, 0);
+    absl::StrAppend(&text, ";\n");
+  }
+  for (const BlocksDecl& b : k.blocks) {
+    absl::StrAppend(&text, "  blocks ", b.name, " of ", b.mask, " by (");
+    PrintAll(b.sizes);
+    absl::StrAppend(&text, ");\n");
+  }
   for (size_t a = 0; a < k.grid.size(); ++a) {
     absl::StrAppend(&text, a == 0 ? "  grid " : ", ", k.grid[a].name, ": ");
     Print(k.grid[a].size, 0);
+    if (!k.grid[a].most.empty()) {
+      absl::StrAppend(&text, " most ");
+      Print(k.grid[a].most[0], 0);
+    }
     if (k.grid[a].parallel) absl::StrAppend(&text, " parallel");
   }
   if (!k.grid.empty()) absl::StrAppend(&text, ";\n");

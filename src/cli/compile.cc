@@ -215,7 +215,7 @@ bool Road::KernelsOfModule() {
 bool Road::Kernels() {
   SetCurrentStage("kernels");
   if (done_.kind == InputKind::kKernel) {
-    done_.kernels = ParseKernels(source_, options_.set, diags_);
+    done_.kernels = ParseKernels(source_, options_.set, diags_, options_.set_words);
   } else {
     if (!KernelsOfModule()) return false;
   }

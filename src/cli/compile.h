@@ -38,6 +38,7 @@ struct CompileOptions {
   std::string dump_to;                   // directory
   std::string dump_pass_re;              // RE2: only passes that it matches; "": all
   std::vector<std::pair<std::string, int64_t>> set;  // kernel parameters
+  std::vector<std::pair<std::string, std::string>> set_words;  // those that are types
   int64_t vmem_limit = 0;                // bytes a kernel may use; 0: the chip's default
   uint64_t seed = 0;                     // of the inputs that verify_each makes
   // Gets what print_after, print_changed and time_passes say, also before an error; may be null.

@@ -14,6 +14,7 @@
 #include "src/cli/arguments.h"
 #include "src/cli/modules.h"
 #include "src/io/file.h"
+#include "src/ir/shape.h"
 
 namespace tpuc::cli {
 
@@ -78,7 +79,7 @@ std::vector<std::string> PassNames() {
 }
 
 bool CompileFlags::Resolve(DiagSink* diags) {
-  bool ok = ParseSettings(set, &options.set, diags);
+  bool ok = ParseSettings(set, &options.set, &options.set_words, diags);
   if (!options.dump_pass_re.empty()) {
     const RE2 re(options.dump_pass_re, RE2::Quiet);
     if (!re.ok()) {
@@ -102,13 +103,19 @@ bool CompileFlags::Resolve(DiagSink* diags) {
 }
 
 bool ParseSettings(const std::vector<std::string>& words,
-                   std::vector<std::pair<std::string, int64_t>>* set, DiagSink* diags) {
+                   std::vector<std::pair<std::string, int64_t>>* set,
+                   std::vector<std::pair<std::string, std::string>>* types, DiagSink* diags) {
   bool ok = true;
   for (const std::string& word : words) {
     std::pair<std::string, std::string> parts = absl::StrSplit(word, absl::MaxSplits('=', 1));
     int64_t value = 0;
+    if (!parts.first.empty() && TypeFromName(parts.second)) {
+      types->emplace_back(parts.first, parts.second);
+      continue;
+    }
     if (parts.first.empty() || !absl::SimpleAtoi(parts.second, &value)) {
-      diags->Add(DiagCode::kUsage, absl::StrCat("--set takes name=integer, not '", word, "'"));
+      diags->Add(DiagCode::kUsage,
+                 absl::StrCat("--set takes name=integer or name=type, not '", word, "'"));
       ok = false;
       continue;
     }

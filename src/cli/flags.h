@@ -28,9 +28,10 @@ struct CompileFlags {
 
 // Every name of the pass table, once.
 std::vector<std::string> PassNames();
-// bm=64,bn=128 -> pairs; E0400 for anything else.
+// bm=64,dtype=bf16 -> pairs; E0400 for anything else.
 bool ParseSettings(const std::vector<std::string>& words,
-                   std::vector<std::pair<std::string, int64_t>>* set, DiagSink* diags);
+                   std::vector<std::pair<std::string, int64_t>>* set,
+                   std::vector<std::pair<std::string, std::string>>* types, DiagSink* diags);
 // Bytes with an optional suffix: 4096, 16KiB, 32MiB.
 bool ParseBytes(const std::string& text, int64_t* bytes);
 

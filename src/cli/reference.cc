@@ -28,7 +28,7 @@ std::optional<std::vector<Literal>> InputsOf(const std::vector<InputPort>& ports
 std::optional<ReferenceRun> RunKernels(std::shared_ptr<const Source> source,
                                        const ReferenceOptions& options,
                                        const std::vector<Literal>* inputs, DiagSink* diags) {
-  auto program = ParseKernels(source, options.set, diags);
+  auto program = ParseKernels(source, options.set, diags, options.set_words);
   if (!program) return std::nullopt;
   std::vector<InputPort> ports;
   for (const kernel::Port& p : program->inputs) ports.push_back({p.name, p.shape});

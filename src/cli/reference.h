@@ -17,6 +17,7 @@ namespace tpuc::cli {
 struct ReferenceOptions {
   Numbers numbers = Numbers::kIeee;
   std::vector<std::pair<std::string, int64_t>> set;  // kernel parameters
+  std::vector<std::pair<std::string, std::string>> set_words;  // those that are types
   std::vector<std::string> inputs;                   // files, as --input names them
   uint64_t seed = 0;                                 // of inputs that no file gives
   int64_t max_steps = 0;                             // of HLO (src/eval/work.h); 0: no limit

@@ -100,9 +100,12 @@ struct RunFlags {
 std::optional<ReferenceRun> Reference(std::shared_ptr<const Source> source, const RunFlags& flags,
                                       Numbers numbers, const std::vector<Literal>* inputs,
                                       DiagSink* diags) {
-  return RunReference(
-      source, {numbers, flags.compile.options.set, flags.inputs, flags.seed, flags.max_steps},
-      inputs, diags);
+  ReferenceOptions options{numbers, flags.compile.options.set};
+  options.set_words = flags.compile.options.set_words;
+  options.inputs = flags.inputs;
+  options.seed = flags.seed;
+  options.max_steps = flags.max_steps;
+  return RunReference(source, options, inputs, diags);
 }
 
 // Results as HLO literals; of large ones the first elements.

@@ -111,7 +111,7 @@ bool Run(const SweepJob& job, const SweepSettings& settings, Json* line, DiagSin
   AddCounts(program, done->stats, done->chip, line);
   if (!settings.check) return true;
   auto expected =
-      RunReference(job.source, {Numbers::kChip, job.options.set, {}, 0}, &inputs, diags);
+      RunReference(job.source, {Numbers::kChip, job.options.set, job.options.set_words, {}, 0}, &inputs, diags);
   if (!expected) return false;
   std::string wrong;
   const CheckResult check =
@@ -152,7 +152,7 @@ std::optional<SweepJob> MakeSweepJob(const SweepPoint& point, std::shared_ptr<co
     diags->Add(DiagCode::kUsage, absl::StrCat(name, " cannot be '", value, "'"));
     return std::nullopt;
   }
-  if (!ParseSettings(set, &o.set, diags)) return std::nullopt;
+  if (!ParseSettings(set, &o.set, &o.set_words, diags)) return std::nullopt;
   return job;
 }
 
@@ -166,6 +166,7 @@ std::string SweepKey(const SweepJob& job, const SweepSettings& settings) {
                      " ", settings.execute.timing_only, " ", settings.execute.warm, " ",
                      settings.execute.max_cycles, " ", settings.check, " ", settings.seed));
   for (const auto& [name, value] : o.set) h.Add(absl::StrCat(name, "=", value));
+  for (const auto& [name, value] : o.set_words) h.Add(absl::StrCat(name, "=", value));
   h.Add(settings.input_bytes);
   return h.Hex();
 }
@@ -181,6 +182,7 @@ std::string RunSweepJob(const SweepJob& job, const SweepSettings& settings) {
                {"strips", job.options.strips},
                {"set", Json::object()}};
   for (const auto& [name, value] : job.options.set) line["set"][name] = value;
+  for (const auto& [name, value] : job.options.set_words) line["set"][name] = value;
   DiagSink diags;
   if (!Run(job, settings, &line, &diags)) line["error"] = ErrorJson(diags);
   // Texts of programs may hold bytes that are no UTF-8.
