@@ -27,7 +27,7 @@ constexpr Command kCommands[] = {
     {"explain", "what a diagnostic means", ExplainCommand},
     {"sweep", "many runs: options and parameters, one JSON line a point", SweepCommand},
     {"report", "a page about one run", nullptr},
-    {"mask", "the block map of a kernel's masks", nullptr},
+    {"mask", "the block map of a kernel's masks", MaskCommand},
 };
 
 std::string Usage() {

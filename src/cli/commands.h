@@ -16,6 +16,7 @@ int OptCommand(const Args& args);
 int DiffCommand(const Args& args);
 int ListCommand(const Args& args);
 int ExplainCommand(const Args& args);
+int MaskCommand(const Args& args);
 int SweepCommand(const Args& args);
 
 // What main does: finds the command and runs it.

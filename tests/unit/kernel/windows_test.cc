@@ -237,7 +237,7 @@ TEST(Windows, TheTableNamesTheChoice) {
   )"));
   DiagSink diags;
   std::string table;
-  auto p = KernelsFromHlo(*m, {}, WindowChip(), &diags, {&table, {}});
+  auto p = KernelsFromHlo(*m, {}, WindowChip(), &diags, {nullptr, &table, {}});
   ASSERT_NE(p, nullptr);
   EXPECT_NE(table.find("windows of s"), std::string::npos) << table;
   EXPECT_NE(table.find("whole arrays"), std::string::npos) << table;
