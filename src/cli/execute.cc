@@ -111,6 +111,7 @@ std::optional<Execution> Execute(const isa::Program& program, const std::vector<
   for (size_t i = 0; i < inputs.size() && i < data.size(); ++i) {
     auto shape = PortShape(program.inputs[i], "input", diags);
     if (!shape) return std::nullopt;
+    if (inputs[i].byte_size() == 0) continue;
     if (program.inputs[i].buffer >= 0) data[i].bytes = PackToDevice(inputs[i], *shape);
   }
   interp::RunOptions run;

@@ -176,6 +176,20 @@ std::optional<std::vector<Literal>> ReadInputs(const std::vector<InputPort>& por
   return filler.Finish();
 }
 
+std::optional<std::vector<Literal>> ReadDecidingInputs(const std::vector<InputPort>& ports,
+                                                       const std::vector<std::string>& files,
+                                                       uint64_t seed, DiagSink* diags) {
+  if (!files.empty()) return ReadInputs(ports, files, seed, diags);
+  constexpr int64_t kMost = 1 << 18;  // what SMEM holds
+  std::vector<Literal> inputs(ports.size());
+  for (size_t p = 0; p < ports.size(); ++p) {
+    const Shape& s = ports[p].shape;
+    if (!s.IsArray() || !IsInteger(s.type) || s.ElementCount() > kMost) continue;
+    inputs[p] = GenerateInput(s, static_cast<int64_t>(p), seed);
+  }
+  return inputs;
+}
+
 NpzFile OutputArrays(const Literal& result) {
   NpzFile file;
   AppendLeaves(result, &file);

@@ -26,6 +26,12 @@ std::optional<std::vector<Literal>> ReadInputs(const std::vector<InputPort>& por
                                                const std::vector<std::string>& files, uint64_t seed,
                                                DiagSink* diags);
 
+// For runs without values: only those that may decide control flow and index maps (small arrays of
+// integers) are made; the others are empty literals. All where files are given.
+std::optional<std::vector<Literal>> ReadDecidingInputs(const std::vector<InputPort>& ports,
+                                                       const std::vector<std::string>& files,
+                                                       uint64_t seed, DiagSink* diags);
+
 // The result's array leaves as out0, out1, ...
 NpzFile OutputArrays(const Literal& result);
 // To an .npz, or one array to an .npy; "-" is standard output.

@@ -175,11 +175,11 @@ int RunBundles(std::shared_ptr<const Source> source, RunFlags& flags, const Cons
   auto ports = InputPorts(program, diags);
   if (!ports) return console.Finish(*diags);
   std::vector<Literal> inputs;
-  if (!flags.execute.timing_only) {
-    auto read = ReadInputs(*ports, flags.inputs, flags.seed, diags);
-    if (!read) return console.Finish(*diags);
-    inputs = std::move(*read);
-  }
+  auto read = flags.execute.timing_only
+                  ? ReadDecidingInputs(*ports, flags.inputs, flags.seed, diags)
+                  : ReadInputs(*ports, flags.inputs, flags.seed, diags);
+  if (!read) return console.Finish(*diags);
+  inputs = std::move(*read);
   flags.execute.spans = !flags.stats.empty() && !flags.json;
   flags.execute.trace = !flags.trace.empty();
   auto done = Execute(program, inputs, flags.execute, diags);

@@ -98,12 +98,13 @@ bool Run(const SweepJob& job, const SweepSettings& settings, Json* line, DiagSin
   if (!compiled || !compiled->program) return false;
   const isa::Program& program = *compiled->program;
   std::vector<Literal> inputs;
-  if (!settings.execute.timing_only) {
-    auto ports = InputPorts(program, diags);
-    auto read = ports ? ReadInputs(*ports, settings.inputs, settings.seed, diags) : std::nullopt;
-    if (!read) return false;
-    inputs = std::move(*read);
-  }
+  auto ports = InputPorts(program, diags);
+  if (!ports) return false;
+  auto read = settings.execute.timing_only
+                  ? ReadDecidingInputs(*ports, settings.inputs, settings.seed, diags)
+                  : ReadInputs(*ports, settings.inputs, settings.seed, diags);
+  if (!read) return false;
+  inputs = std::move(*read);
   ExecuteOptions execute = settings.execute;
   execute.chip = job.options.chip;
   auto done = Execute(program, inputs, execute, diags);
