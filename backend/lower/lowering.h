@@ -380,6 +380,7 @@ class Lowering {
   bool UsersWithin(NodeId value, const std::vector<NestItem>& nest,
                    const std::vector<NestItem>& items);
   bool StoreInPlace(const NestItem& value, std::vector<NestItem>* items);
+  bool AddInPlace(const NestItem& value, std::vector<NestItem>* items);
   void EmitNest(const std::vector<NestItem>& nest, const std::vector<NestItem>& items);
   int64_t RowUnroll(const std::vector<NestItem>& nest);
   void EmitReduceNest(NodeId id);
@@ -419,6 +420,7 @@ class Lowering {
   void ForgetCheap(const std::vector<char>& carried);
   void FlowStrips(const DotFlow& flow, const DotAt& at, int64_t pass, Coord first, int64_t count,
                   bool latch);
+  bool FlowColumns(NodeId dot, const DotPlan& p, const DotAt& at);
   void EmitFlow(const DotFlow& flow, const DotAt& at);
   void EmitFlowNest(const std::vector<NestItem>& nest);
   int64_t Work(const kernel::Region& region) const;
@@ -510,6 +512,7 @@ class Lowering {
   std::vector<int> cost_;              // nests: of making a value again, in operations
   std::vector<NodeId> companion_;      // nests: of a reduction: the product in whose nest it runs
   std::vector<char> flows_;            // nests: products of several passes in nest_flow.cc
+  NodeId adds_to_place_ = -1;          // nests: a product that is added to what its place holds
   std::map<NodeId, MemView> partial_;  // nests: what passes add up
   std::map<std::tuple<NodeId, int, int>, MemView> stored;  // copies for relayouts, by layout
   std::set<std::tuple<NodeId, int, int>> copies_done;      // .. that have been written

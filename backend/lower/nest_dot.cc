@@ -261,7 +261,7 @@ void Lowering::PassesOverK(NodeId dot, const DotPlan& p, const DotAt& at,
   auto full = [&](int64_t kp) { return DotPass{Coord::Const(kp), side}; };
   const DotPass start = whole > 0 ? full(0) : rest, second = whole > 1 ? full(1) : rest;
   for (const auto& push : PushesOf(p, at, start, columns)) push();
-  PassRows(dot, p, at, start, columns, true, sides > 1 ? &second : nullptr);
+  PassRows(dot, p, at, start, columns, adds_to_place_ != dot, sides > 1 ? &second : nullptr);
   const int64_t inner = whole - 2;  // passes after the first, followed by a whole one
   auto pass_before = [&](Coord kp) {
     const DotPass pass = {kp, side}, next = {kp + 1, side};
@@ -323,7 +323,7 @@ void Lowering::EmitDotNest(const std::vector<NestItem>& nest) {
     at.batch.assign(c.begin(), c.begin() + p.lhs_batch.size());
     at.free.assign(c.begin() + p.lhs_batch.size(), c.end());
     if (!drives) {
-      MultiPassDot(dot, p, at);
+      if (!FlowColumns(dot, p, at)) MultiPassDot(dot, p, at);
       return;
     }
     DriveRows(dot, p, at, [&](const Coords& full) {

@@ -242,9 +242,9 @@ FlowWeights Lowering::WeightsOf(const DotFlow& w, int64_t pass, int u) {
   const int64_t side = chip.mxu_size, set = u % (w.sets_k * w.sets_n);
   FlowWeights x;
   x.k0 = (set % w.sets_k + (w.over_k ? pass * w.sets_k : 0)) * side;
-  x.n0 = (set / w.sets_k + (w.over_k ? 0 : pass * w.sets_n)) * side;
+  x.n0 = w.n_first + (set / w.sets_k + (w.over_k ? 0 : pass * w.sets_n)) * side;
   x.k_left = std::min(side, w.p.k - x.k0);
-  x.n_left = std::min(side, w.p.n - x.n0);
+  x.n_left = std::min(side, (w.n_end > 0 ? w.n_end : w.p.n) - x.n0);
   return x;
 }
 
@@ -373,8 +373,8 @@ void Lowering::FlowStrips(const DotFlow& w, const DotAt& at, int64_t pass, Coord
   if (failed_) return;
   ForgetCheap(w.carried);
   late_iota_ = first.loop;
-  const int64_t n_tiles = CeilDiv(p.n, kLanes);
-  const int64_t n0 = w.over_k ? 0 : pass * w.sets_n * tiles;
+  const int64_t n_tiles = CeilDiv(w.n_end > 0 ? w.n_end : p.n, kLanes);
+  const int64_t n0 = w.n_first / kLanes + (w.over_k ? 0 : pass * w.sets_n * tiles);
   const int64_t n1 = w.over_k ? n_tiles : std::min(n_tiles, n0 + w.sets_n * tiles);
   std::vector<std::vector<Operand>> results(count, std::vector<Operand>(n1 - n0));
   for (int64_t i = 0; i < count && !failed_; ++i) {
@@ -397,18 +397,19 @@ void Lowering::FlowStrips(const DotFlow& w, const DotAt& at, int64_t pass, Coord
     for (int64_t j = n0; j < n1; ++j) {
       const Coords c = p.ResultAt(at, m, Coord::Const(j), rank);
       Operand v = results[i][j - n0];
-      if (w.over_k && pass > 0) {
+      const bool alone = w.over_k && w.others.empty();  // its place is all it is for
+      if (w.over_k && (pass > 0 || w.adds)) {
         v = Add(LoadTile(partial_.at(dot), none, dims(dot), layout, c, dot), v);
         ++f->info.temp_loads;
       }
-      if (w.over_k && !last) {
+      if ((w.over_k && !last) || alone) {
         StoreTile(partial_.at(dot), none, dims(dot), layout, c, v, dot);
         ++f->info.temp_stores;
         continue;
       }
       Remember({dot, layout, c}, RoundTo(type(dot), v));
     }
-    if (w.over_k && !last) continue;
+    if (w.over_k && (!last || w.others.empty())) continue;
     if (w.passes == 1 || w.over_k) {
       for (const NestItem& item : w.others) EmitItemRow(item, row);
       continue;
@@ -457,6 +458,32 @@ void Lowering::EmitFlow(const DotFlow& w, const DotAt& at) {
       FlowStrips(w, at, pass, Coord::Const(trips * body), strips - trips * body, false);
     }
   }
+}
+
+// A product of many passes over K, an MXU's side of columns on each unit at a time: rows enough
+// that the trips' latencies at the ends of a pass are little of it.
+bool Lowering::FlowColumns(NodeId dot, const DotPlan& p, const DotAt& at) {
+  constexpr int64_t kManyStrips = 160;
+  const int mxus = std::max(1, chip.mxus);
+  if (p.m_groups() < kManyStrips) return false;
+  partial_[dot] = info[dot].view;
+  const int64_t side = chip.mxu_size, chunk = side * mxus;
+  for (int64_t n = 0; n < p.n && !failed_; n += chunk) {
+    DotFlow w;
+    w.dot = dot;
+    w.p = p;
+    w.over_k = true;
+    w.n_first = n;
+    w.n_end = std::min(p.n, n + chunk);
+    w.sets_n = static_cast<int>(CeilDiv(w.n_end - n, side));
+    w.sets_k = mxus / w.sets_n;
+    w.passes = CeilDiv(CeilDiv(p.k, side), w.sets_k);
+    w.adds = adds_to_place_ == dot;
+    w.body = StripsInBody(w);
+    w.carried.assign(k.nodes.size(), 0);
+    EmitFlow(w, at);
+  }
+  return true;
 }
 
 void Lowering::EmitFlowNest(const std::vector<NestItem>& nest) {

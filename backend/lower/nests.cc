@@ -168,7 +168,7 @@ void Lowering::LowerNests(const kernel::Region& region) {
       }
     }
     if (nest.size() == 1 && seed.kind == NestItem::Kind::kValue && node(seed.node).op == Op::kDot) {
-      StoreInPlace(seed, &items);
+      if (!StoreInPlace(seed, &items)) AddInPlace(seed, &items);
     }
     EmitNest(nest, items);
     if (!items[i].done) {  // it could not be in the product's nest
@@ -282,6 +282,41 @@ bool Lowering::StoreInPlace(const NestItem& value, std::vector<NestItem>* items)
     return true;
   }
   return false;
+}
+
+// acc[:] = acc[:] + product, where nothing else uses the product: its passes add to acc itself.
+bool Lowering::AddInPlace(const NestItem& value, std::vector<NestItem>* items) {
+  const NodeId dot = value.node;
+  NestItem* next = nullptr;
+  for (NestItem& item : *items) {
+    if (item.done) continue;
+    next = &item;
+    break;
+  }
+  if (next == nullptr || next->kind != NestItem::Kind::kStore || info[dot].uses != 1) return false;
+  const Node& s = node(next->node);
+  const Node& sum = node(s.operands[0]);
+  const MemForm& form = refs[s.ref].view.form;
+  const bool plain = s.operands.size() == 1 && next->layout == value.layout &&
+                     type(dot) == Type::kF32 && form.type == Type::kF32 && !form.flat &&
+                     form.packing == 1 && form.tile_sub == kSublanes && form.dims == dims(dot) &&
+                     sum.kind == Node::Kind::kHlo && sum.op == Op::kAdd &&
+                     info[s.operands[0]].uses == 1;
+  if (!plain || (sum.operands[0] != dot && sum.operands[1] != dot)) return false;
+  const Node& x = node(sum.operands[sum.operands[0] == dot ? 1 : 0]);
+  if (x.kind != Node::Kind::kLoad || x.ref != s.ref || x.shape.dims != form.dims) return false;
+  for (const Node* n : {&s, &x}) {
+    for (const kernel::Slice& slice : n->slices) {
+      if (slice.start_node >= 0 || slice.start != 0 || slice.stride != 1) return false;
+    }
+  }
+  // What it multiplies must not be read from there.
+  if (DependsOnLoadOf(dot, refs[s.ref].storage)) return false;
+  info[dot].view = refs[s.ref].view;
+  info[dot].mat = true;
+  adds_to_place_ = dot;
+  next->done = true;
+  return true;
 }
 
 // Rows in a loop body: enough to hide latencies, few enough for the registers.

@@ -46,7 +46,9 @@ struct DotFlow {
   int copies = 1;              // of the sets, which take rows in turn
   bool pairs = false;          // one tile of weights in both halves of an MXU: two strips at once
   bool diagonal = false;       // K fills half an MXU: two tiles of N at once, block-diagonally
-  int64_t body = 0;            // strips in a trip
+  int64_t n_first = 0, n_end = 0;  // columns of one of several products by columns; 0: all
+  bool adds = false;               // to what is in memory, from the first pass on
+  int64_t body = 0;                // strips in a trip
   std::vector<NestItem> rows, others;
   std::vector<FlowPhase> phases;  // of others
   std::vector<char> carried;      // by node: made in the nest
