@@ -3,8 +3,10 @@
 //
 //   a = add(x, y); b = add(x, y); m = multiply(a, b)     becomes     m = multiply(a, a)
 //
-// Left alone: parameters, side effects, random numbers, asynchronous pairs, custom calls, and
-// instructions ordered by control predecessors. Fusions are: they are kernels already.
+// So are sorts, scatters, factors, transforms and what else only computes. Left alone: parameters,
+// side effects, random numbers that are taken in order, collectives and asynchronous pairs, calls
+// of any kind, copies, tokens, and instructions ordered by control predecessors. Fusions are: they
+// are kernels already.
 #include "passes/cse.h"
 
 #include "absl/container/flat_hash_map.h"
@@ -13,6 +15,29 @@
 
 namespace tpuc {
 namespace {
+
+// Of those in no class of their own: the result follows from operands and attributes.
+bool ComputesOnly(Op op) {
+  switch (op) {
+    case Op::kScatter:
+    case Op::kSelectAndScatter:
+    case Op::kSort:
+    case Op::kTopk:
+    case Op::kScan:
+    case Op::kCholesky:
+    case Op::kTriangularSolve:
+    case Op::kFft:
+    case Op::kBatchNormTraining:
+    case Op::kBatchNormInference:
+    case Op::kBatchNormGrad:
+    case Op::kRngBitGenerator:
+    case Op::kGetDimensionSize:
+    case Op::kSetDimensionSize:
+      return true;
+    default:
+      return false;
+  }
+}
 
 bool MayShare(const Instruction& i) {
   if (i.Has(AttrId::kControlPredecessors)) return false;
@@ -26,6 +51,8 @@ bool MayShare(const Instruction& i) {
       return true;
     case OpClass::kMove:
       return i.op != Op::kCopy;
+    case OpClass::kOther:
+      return ComputesOnly(i.op);
     default:
       return false;
   }

@@ -83,7 +83,7 @@ Instruction* Rewriter::Splat(Type type, const Dims& dims, double value) {
 std::vector<RuleRow> AllRules() {
   std::vector<RuleRow> all;
   for (auto rules : {ArithmeticRules(), LogicRules(), ConvertRules(), MovementRules(), SliceRules(),
-                     ReduceRules(), DotRules()}) {
+                     ReduceRules(), DotRules(), WholeRules()}) {
     all.insert(all.end(), rules.begin(), rules.end());
   }
   return all;

@@ -62,6 +62,7 @@ absl::Span<const RuleRow> MovementRules();
 absl::Span<const RuleRow> SliceRules();
 absl::Span<const RuleRow> ReduceRules();
 absl::Span<const RuleRow> DotRules();
+absl::Span<const RuleRow> WholeRules();
 // Bitcasts whose meaning hangs on the layouts of plain arrays, as what they do to values. Before
 // all others, which care for values only and may leave other layouts.
 absl::Span<const RuleRow> BitcastRules();

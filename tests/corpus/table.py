@@ -7,10 +7,11 @@ Every file under ../shared/corpus/xla, part by part ('// -----'). parse: `tpuc o
 verify: no rule of HLO is broken; evaluate: `tpuc run --reference`, inputs generated, with a limit of memory and time. --refused lists what was
 refused, with the diagnostic. Fails where tpuc aborts, hangs or refuses without a diagnostic, or refuses what XLA runs.
 """
-import argparse, collections, concurrent.futures, csv, os, re, subprocess, sys, tempfile
+import argparse, collections, concurrent.futures, csv, os, re, resource, subprocess, sys, tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CORPUS = os.path.join(ROOT, '..', 'shared', 'corpus', 'xla')
+MEMORY = 12 << 30  # bytes a process may take
 INDEX = os.path.join(ROOT, '..', 'shared', 'oracle', 'corpus', 'INDEX.tsv')
 
 def modules():
@@ -25,7 +26,8 @@ def modules():
 def call(args, text, timeout):
     """(exit code or 'hangs', standard output, first diagnostic)"""
     try:
-        r = subprocess.run(args, input=text, capture_output=True, text=True, errors='replace', timeout=timeout)
+        r = subprocess.run(args, input=text, capture_output=True, text=True, errors='replace', timeout=timeout,
+                           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY)))
     except subprocess.TimeoutExpired:
         return 'hangs', '', f'no answer in {timeout} s'
     message = next((l.split('error: ', 1)[1] for l in r.stderr.splitlines() if 'error: ' in l), '')

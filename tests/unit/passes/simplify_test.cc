@@ -22,6 +22,19 @@ sum { a = f32[] parameter(0)
 max { a = f32[] parameter(0)
  b = f32[] parameter(1)
  ROOT r = f32[] maximum(a, b) }
+less { a = f32[] parameter(0)
+ b = f32[] parameter(1)
+ ROOT r = pred[] compare(a, b), direction=LT }
+mapped { a = f32[] parameter(0)
+ b = f32[] parameter(1)
+ m = f32[] multiply(a, b)
+ c = f32[] constant(1)
+ ROOT r = f32[] add(m, c) }
+mapped_tuple { a = f32[] parameter(0)
+ b = f32[] parameter(1)
+ m = f32[] multiply(a, b)
+ t = (f32[], f32[]) tuple(m, b)
+ ROOT r = f32[] get-tuple-element(t), index=0 }
 ENTRY e {
 )";
 
@@ -33,6 +46,23 @@ struct Case {
 };
 
 const Case kCases[] = {
+    // operations in disguise
+    {"map(x) -> what it applies", "ROOT r = f32[4,8] map(x,y),dimensions={0,1},to_apply=mapped",
+     "multiply constant broadcast add"},
+    {"", "ROOT r = f32[4,8] map(x,y),dimensions={0,1},to_apply=mapped_tuple", "map"},
+    {"sort along size 1 -> x",
+     "a = f32[32,1] reshape(x);s = f32[32,1] sort(a),dimensions={1},to_apply=less;ROOT r = f32[32] "
+     "reshape(s)",
+     "reshape"},
+    {"", "ROOT r = f32[4,8] sort(x),dimensions={1},to_apply=less", "sort"},
+    {"real(complex(x,y)) -> x", "c = c64[4,8] complex(x,y);ROOT r = f32[4,8] real(c)", ""},
+    {"imag(complex(x,y)) -> y", "c = c64[4,8] complex(x,y);ROOT r = f32[4,8] imag(c)", ""},
+    {"complex(real(z),imag(z)) -> z",
+     "z = c64[4,8] convert(x);a = f32[4,8] real(z);b = f32[4,8] imag(z);ROOT r = c64[4,8] "
+     "complex(a,b)",
+     "convert"},
+    {"size of a static dimension -> constant",
+     "ROOT r = s32[] get-dimension-size(x),dimensions={1}", "constant"},
     // arithmetic
     {"c+x -> x+c", "c = f32[4,8] broadcast(two),dimensions={};ROOT r = f32[4,8] add(c,x)",
      "constant broadcast add"},
