@@ -171,9 +171,14 @@ std::optional<std::vector<Literal>> ReadInputs(const std::vector<InputPort>& por
                                                const std::vector<std::string>& files, uint64_t seed,
                                                DiagSink* diags) {
   if (!CheckMemory(ports, diags)) return std::nullopt;
-  Filler filler(ports, seed, diags);
-  for (const std::string& path : files) filler.AddFile(path);
-  return filler.Finish();
+  try {
+    Filler filler(ports, seed, diags);
+    for (const std::string& path : files) filler.AddFile(path);
+    return filler.Finish();
+  } catch (const std::bad_alloc&) {  // the machine has it, but not for this process
+    diags->Add(DiagCode::kArraysTooLarge, "the program's inputs need more memory than there is");
+    return std::nullopt;
+  }
 }
 
 std::optional<std::vector<Literal>> ReadDecidingInputs(const std::vector<InputPort>& ports,

@@ -92,6 +92,7 @@ uint64_t StoreThreefry(uint64_t key, uint64_t counter, Literal* bits) {
     }
     return static_cast<uint64_t>(n);
   }
+  if (n == 0) return 0;
   Dims dims = bits->shape().dims;
   if (dims.empty()) dims.push_back(1);
   const size_t split = SplitDimension(dims);
