@@ -26,6 +26,7 @@ SCRIPTS = [
     ('readme', ['tests/readme.py', '--tpuc', '{tpuc}']),
     ('chips', ['tests/chips.py', '--tpuc', '{tpuc}']),
     ('sweep', ['tests/sweep.py', '--tpuc', '{tpuc}']),
+    ('planted bugs', ['tests/planted/run.py', '--tpuc', '{tpuc}']),
     ('kernels', ['tests/kernels/run.py', '--tpuc', '{tpuc}']),
     ('examples/jax', ['tests/jax.py', '--tpuc', '{tpuc}']),
     ('trace', ['tests/trace.py', '--tpuc', '{tpuc}']),

@@ -59,6 +59,20 @@ void Branch(Machine& m, const Op& op) {
 void Halt(Machine& m, const Op&) {
   m.Fail(DiagCode::kCoreHalted, "shalt.err: a check of the program failed");
 }
+void AssumeMultiple(Machine& m, const Op& op) {
+  const int64_t value = m.Value(op.s[0]), of = m.Value(op.s[1]);
+  m.s[op.dest] = static_cast<int32_t>(value);
+  if (of > 0 && value % of == 0) return;
+  m.Fail(DiagCode::kFaultPromise,
+         absl::StrCat("multiple_of: ", value, " is not a multiple of ", of));
+}
+void AssumeRange(Machine& m, const Op& op) {
+  const int64_t value = m.Value(op.s[0]), least = m.Value(op.s[1]), most = m.Value(op.s[2]);
+  m.s[op.dest] = static_cast<int32_t>(value);
+  if (value >= least && value <= most) return;
+  m.Fail(DiagCode::kFaultRange,
+         absl::StrCat("start ", value, " outside [", least, ", ", most, "]"));
+}
 void Call(Machine& m, const Op& op) {
   if (m.function->kernel >= 0) {
     m.Fail(DiagCode::kFaultInstruction, "inlined_call inside a kernel");
@@ -91,6 +105,7 @@ void SyncAdd(Machine& m, const Op& op) {
   int64_t& value = m.memory.flags[flag];
   int64_t before = value;
   value += m.Value(op.s[1]);
+  if (m.Value(op.s[1]) > 0 && op.inst->source >= 0) m.last_source[flag] = op.inst->source;
   if (value < 0) {
     m.Fail(DiagCode::kFaultSyncFlag,
            absl::StrCat("sync flag ", flag, " goes below zero: ", before, " + ", m.Value(op.s[1])));
@@ -229,6 +244,7 @@ void StartDma(Machine& m, const Op& op) {
   }
   if (!Inside(m, t.from, "reads") || !Inside(m, t.to, "writes")) return;
   t.source = op.inst->source;
+  if (t.source >= 0) m.last_source[flag] = t.source;
   t.copy = CopyOf(m, t.source);
   t.kernel = m.function->kernel;
   bool instant = m.options->warm && t.copy >= 0 && m.program->copies[t.copy].cross_program;
@@ -250,7 +266,8 @@ bool SmemFree(Machine& m, int64_t word) {
   m.dma.Advance(m.now.wall);
   if (!m.dma.WritesSmem(word * 4, 4)) return true;
   m.Fail(DiagCode::kFaultInFlight,
-         absl::StrCat("SMEM word ", word, " is the destination of a DMA under way"));
+         absl::StrCat("SMEM word ", word, m.NameOf(isa::Memory::kSmem, word),
+                      " is the destination of a DMA under way"));
   return false;
 }
 template <bool kStrict>
@@ -260,7 +277,9 @@ void ScalarLoad(Machine& m, const Op& op) {
   if (kStrict) {
     if (!SmemFree(m, word)) return;
     if (!m.memory.smem_written[word]) {
-      m.Fail(DiagCode::kFaultUninitialised, absl::StrCat("SMEM word ", word, " was never written"));
+      m.Fail(DiagCode::kFaultUninitialised,
+             absl::StrCat("SMEM word ", word, m.NameOf(isa::Memory::kSmem, word),
+                          " was never written"));
       return;
     }
   }
@@ -298,6 +317,19 @@ void ForEachRow(const Op& op, int64_t first, F f) {
   }
 }
 
+// ", started in cycle 12 (k.tk:7)": the DMA that touches a row.
+std::string StartedAt(const Machine& m, int64_t row) {
+  const Transfer* t = m.dma.Toucher(isa::Memory::kVmem, row * kRowBytes, kRowBytes);
+  if (t == nullptr) return "";
+  std::string text = absl::StrCat(", started in cycle ", t->start);
+  const int row_of_map = t->source;
+  if (row_of_map >= 0 && row_of_map < static_cast<int>(m.program->sources.size()) &&
+      !m.program->sources[row_of_map].place.empty()) {
+    absl::StrAppend(&text, " (", m.program->sources[row_of_map].place, ")");
+  }
+  return text;
+}
+
 // Whether all rows may be read; reports the first that may not.
 bool RowsReadable(Machine& m, const Op& op, int64_t first) {
   bool advanced = m.dma.idle();
@@ -310,11 +342,14 @@ bool RowsReadable(Machine& m, const Op& op, int64_t first) {
     uint16_t state = m.memory.rows[row];
     if ((state & kRowDestination) != 0) {
       m.Fail(DiagCode::kFaultInFlight,
-             absl::StrCat("VMEM row ", row, " is the destination of a DMA under way"));
+             absl::StrCat("VMEM row ", row, m.NameOf(isa::Memory::kVmem, row),
+                          " is the destination of a DMA under way", StartedAt(m, row)));
       return false;
     }
     if ((state & kRowWritten) == 0) {
-      m.Fail(DiagCode::kFaultUninitialised, absl::StrCat("VMEM row ", row, " was never written"));
+      m.Fail(
+          DiagCode::kFaultUninitialised,
+          absl::StrCat("VMEM row ", row, m.NameOf(isa::Memory::kVmem, row), " was never written"));
       return false;
     }
   }
@@ -332,8 +367,9 @@ bool RowsWritable(Machine& m, const Op& op, int64_t first) {
     if (m.memory.rows[row] > kRowWritten) {
       bool destination = (m.memory.rows[row] & kRowDestination) != 0;
       m.Fail(DiagCode::kFaultInFlight,
-             absl::StrCat("VMEM row ", row, " is the ", destination ? "destination" : "source",
-                          " of a DMA under way"));
+             absl::StrCat("VMEM row ", row, m.NameOf(isa::Memory::kVmem, row), " is the ",
+                          destination ? "destination" : "source", " of a DMA under way",
+                          StartedAt(m, row)));
       return false;
     }
   }
@@ -506,6 +542,10 @@ Body MachineBody(Opcode op) {
       return ScalarStore<kStrict>;
     case Opcode::kSbr:
       return Branch;
+    case Opcode::kSassumeMultiple:
+      return AssumeMultiple;
+    case Opcode::kSassumeRange:
+      return AssumeRange;
     case Opcode::kShalt:
       return Halt;
     case Opcode::kCall:

@@ -88,6 +88,23 @@ bool DmaEngine::UsesFlag(int flag) const {
   return used;
 }
 
+int DmaEngine::SourceOf(int flag) const {
+  int source = -1;
+  ForEachOutstanding([&](const Transfer& t) {
+    if (t.flag == flag && source < 0) source = t.source;
+  });
+  return source;
+}
+
+const Transfer* DmaEngine::Toucher(isa::Memory memory, int64_t address, int64_t bytes) const {
+  const Transfer* found = nullptr;
+  const Side side{memory, address, 0, bytes, 1};
+  ForEachOutstanding([&](const Transfer& t) {
+    if (Overlap(t.to, side) || (found == nullptr && Overlap(t.from, side))) found = &t;
+  });
+  return found;
+}
+
 bool DmaEngine::WritesSmem(int64_t address, int64_t bytes) const {
   bool hit = false;
   ForEachOutstanding([&](const Transfer& t) {

@@ -52,6 +52,9 @@ class DmaEngine {
   int64_t Drain(int64_t now);
   bool idle() const { return outstanding_ == 0; }
   bool UsesFlag(int flag) const;
+  int SourceOf(int flag) const;  // source row of a transfer under way on the flag; -1: none
+  // The transfer under way that writes these bytes, else one that reads them; null: none.
+  const Transfer* Toucher(isa::Memory memory, int64_t address, int64_t bytes) const;
   bool WritesSmem(int64_t address, int64_t bytes) const;
   // A timing-only run brought such bytes to SMEM, where they could steer it.
   bool needs_values() const { return needs_values_; }

@@ -90,6 +90,7 @@ struct Fault {
   int64_t cycle = 0;
   int bundle = -1;
   std::string kernel, op_name, hlo, place;
+  std::string point;  // of the grid: "i=1, j=0"; empty: outside its loop, or not known
 };
 
 // Adds the fault with its place in program and source as notes.

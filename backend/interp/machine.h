@@ -166,11 +166,17 @@ struct Machine {
   int branch_target = -1, branch_delay = 0;
   const Op* call = nullptr;
 
+  std::vector<int> last_source;  // by flag: source row of what added to it last
+
   bool failed = false;
   bool needs_values = false;  // a timing-only run met control that depends on vectors
   Fault fault;
 
   void Fail(DiagCode code, std::string message);  // keeps the first
+  int64_t grid_steps = 0;                         // grid points begun in this call
+  std::string GridPoint() const;                  // of the last one; "" where there is none
+  // " (buf[row 3])": what the running kernel's text calls a row, word or flag; "" without a name.
+  std::string NameOf(isa::Memory memory, int64_t at) const;
   int32_t Value(const ScalarSource& src) const { return src.reg < 0 ? src.imm : s[src.reg]; }
   bool Active(const Op& op) const { return op.pred < 0 || (p[op.pred] != 0) != op.pred_negated; }
   uint32_t* TakeTile();

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "backend/interp/decode.h"
 #include "backend/interp/interp.h"
 #include "backend/interp/machine.h"
@@ -23,6 +24,7 @@ void Machine::Fail(DiagCode code, std::string message) {
   fault.cycle = std::max<int64_t>(0, now.wall);
   fault.bundle = pc;
   if (function != nullptr && function->source != nullptr) fault.kernel = function->source->name;
+  fault.point = GridPoint();
   if (current == nullptr || current->inst == nullptr) return;
   fault.message = absl::StrCat(isa::Info(current->inst->op).mnemonic, ": ", fault.message);
   int row = current->inst->source;
@@ -31,6 +33,30 @@ void Machine::Fail(DiagCode code, std::string message) {
   fault.hlo = source.hlo;
   fault.op_name = source.op_name;
   fault.place = source.place;
+}
+
+std::string Machine::GridPoint() const {
+  if (function == nullptr || function->source == nullptr || grid_steps <= 0) return "";
+  const isa::GridInfo& grid = function->source->info.grid;
+  int64_t step = grid_steps - 1;
+  std::vector<std::string> parts(grid.axes.size());
+  for (size_t a = grid.axes.size(); a-- > 0;) {
+    const int64_t extent = a < grid.extents.size() ? grid.extents[a] : -1;
+    if (extent <= 0 && a > 0) return absl::StrCat("grid step ", grid_steps - 1);
+    parts[a] = absl::StrCat(grid.axes[a], "=", a == 0 ? step : step % extent);
+    if (a > 0) step /= extent;
+  }
+  return absl::StrJoin(parts, ", ");
+}
+
+std::string Machine::NameOf(isa::Memory memory, int64_t at) const {
+  if (function == nullptr || function->source == nullptr) return "";
+  for (const isa::Local& l : function->source->info.locals) {
+    if (l.memory != memory || at < l.offset || at >= l.offset + l.size) continue;
+    const char* unit = memory == isa::Memory::kVmem ? "row " : "";
+    return absl::StrCat(" (", l.name, "[", unit, at - l.offset, "])");
+  }
+  return "";
 }
 
 uint32_t* Machine::TakeTile() {
@@ -73,7 +99,8 @@ void AddFault(const Fault& fault, DiagSink* diags) {
   if (fault.bundle >= 0) {
     diag.notes.push_back(
         {{},
-         absl::StrCat("in cycle ", fault.cycle, ", bundle ", fault.bundle, " of ", fault.kernel)});
+         absl::StrCat("in cycle ", fault.cycle, ", bundle ", fault.bundle, " of ", fault.kernel,
+                      fault.point.empty() ? "" : absl::StrCat(", at ", fault.point))});
   }
   if (!fault.hlo.empty() || !fault.op_name.empty() || !fault.place.empty()) {
     std::string from = "from";
@@ -134,10 +161,13 @@ class Core {
     const int count = static_cast<int>(f.bundles.size());
     m.function = &f;
     m.branch_target = -1;
+    const int grid_bundle = f.source->info.grid.first_bundle;
+    m.grid_steps = 0;
     int pc = 0;
     while (pc < count) {
       const DecodedBundle& b = f.bundles[pc];
       m.pc = pc;
+      m.grid_steps += pc == grid_bundle;
       Issue(f, b, counters);
       if (m.failed) return false;
       if (tracer_) tracer_->Issue(f.kernel, pc, m.now.wall);
@@ -245,7 +275,8 @@ class Core {
     }
     if (done < 0) {
       m.Fail(DiagCode::kFaultDeadlock,
-             absl::StrCat("flag ", flag, " will hold ", m.memory.flags[flag],
+             absl::StrCat("flag ", flag, m.NameOf(isa::Memory::kSync, flag), " will hold ",
+                          m.memory.flags[flag],
                           " granules and no DMA that adds to it is "
                           "under way; ",
                           granules, " are waited for"));
@@ -332,7 +363,9 @@ class Core {
     const Time start = m.now;
     ++counters.calls;
     if (tracer_) tracer_->Begin();
-    bool ok = RunFunction(kernel) && EndOfFunction(kernel);
+    if (m.options->strict) ForgetLocals(*kernel.source);
+    bool ok = RunFunction(kernel) && EndOfFunction(kernel) &&
+              (!m.options->strict || SemaphoresBalance(*kernel.source));
     counters.cycles.wall += m.now.wall - start.wall;
     counters.cycles.ideal += m.now.ideal - start.ideal;
     if (tracer_) tracer_->End(m.result);
@@ -345,6 +378,55 @@ class Core {
     std::copy(times.begin(), times.end(), m.ready.begin() + m.lines.scalar);
     m.function = &tlp;
     m.pc = tlp_pc;
+    return true;
+  }
+
+  // What a kernel finds in memory of its own is undefined, whoever used it before.
+  void ForgetLocals(const isa::Function& f) {
+    Memory& memory = m_.memory;
+    for (const isa::Local& l : f.info.locals) {
+      const int64_t size = l.memory == isa::Memory::kVmem ? memory.vmem_rows()
+                           : l.memory == isa::Memory::kSmem
+                               ? static_cast<int64_t>(memory.smem_written.size())
+                               : 0;
+      for (int64_t i = std::max<int64_t>(0, l.offset); i < std::min(size, l.offset + l.size); ++i) {
+        if (l.memory == isa::Memory::kVmem) {
+          memory.rows[i] &= static_cast<uint16_t>(~kRowWritten);
+        } else {
+          memory.smem_written[i] = 0;
+        }
+      }
+    }
+  }
+
+  // Every copy that the kernel's text started has been waited for.
+  bool SemaphoresBalance(const isa::Function& f) {
+    Machine& m = m_;
+    m.current = nullptr;
+    for (const isa::Local& l : f.info.locals) {
+      if (!l.semaphore) continue;
+      for (int64_t i = 0; i < l.size; ++i) {
+        const int64_t flag = l.offset + i;
+        if (flag < 0 || flag >= static_cast<int64_t>(m.memory.flags.size())) continue;
+        const std::string name = absl::StrCat("semaphore ", l.name, "[", i, "]");
+        int source = m.dma.SourceOf(static_cast<int>(flag));
+        if (source < 0 && m.memory.flags[flag] == 0) continue;
+        if (source < 0) source = m.last_source[flag];
+        std::string from;
+        if (source >= 0 && source < static_cast<int>(m.program->sources.size())) {
+          m.fault.place = m.program->sources[source].place;
+          from = absl::StrCat(", last by the copy or signal at ", m.fault.place);
+        }
+        m.Fail(
+            DiagCode::kFaultSemaphore,
+            m.dma.UsesFlag(static_cast<int>(flag))
+                ? absl::StrCat("a copy on ", name, " is still under way at the end of ", f.name,
+                               from)
+                : absl::StrCat(name, " holds ", m.memory.flags[flag], " at the end of ", f.name,
+                               " (a copy adds 1 for each 32 bytes)", from, ": never waited for"));
+        return false;
+      }
+    }
     return true;
   }
 
@@ -458,6 +540,7 @@ bool SetUpMemory(Machine* m) {
   m->memory.smem_written.assign(chip.smem_bytes / 4, 0);
   m->memory.rows.assign(rows, 0);
   m->memory.flags.assign(chip.sync_flags, 0);
+  m->last_source.assign(chip.sync_flags, -1);
   m->memory.stores.Init(rows, int64_t{chip.latency(LatencyKey::kVst)} * std::max(1, chip.store));
   return true;
 }

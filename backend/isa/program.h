@@ -18,11 +18,26 @@ struct Bundle {
   absl::InlinedVector<Inst, 4> insts;
 };
 
+enum class Memory : uint8_t { kHbm, kVmem, kSmem, kSync };
+
 struct LoopInfo {       // statistics of one innermost loop, as the compiler knows them
   int first_bundle = 0, last_bundle = 0;
   int64_t trips = -1;   // -1: run-time
   int mii = 0, ii = 0, stages = 1;  // cycles a trip: least possible, as scheduled; trips in flight
   std::string bound;    // what binds the interval: a unit, or the chain from trip to trip
+};
+
+struct Local {          // memory of a kernel's own, by the name that its text gives it
+  std::string name;
+  Memory memory = Memory::kVmem;
+  int64_t offset = 0, size = 0;  // rows, words or flags
+  bool semaphore = false;        // flags that the kernel's text names, and leaves at zero
+};
+
+struct GridInfo {       // the loop over grid points; no axes: none
+  std::vector<std::string> axes;
+  std::vector<int64_t> extents;  // last axis fastest; -1: known at run time only
+  int first_bundle = -1;         // issued once a grid point
 };
 
 // What the compiler says of a kernel (--json); the interpreter adds what it counts.
@@ -33,6 +48,8 @@ struct KernelInfo {
   int64_t vmem_bytes = 0, flops = 0;
   int64_t hbm_read_bytes = 0, hbm_written_bytes = 0;  // of one call
   std::vector<LoopInfo> loops;
+  std::vector<Local> locals;
+  GridInfo grid;
 };
 
 struct Function {
@@ -41,8 +58,6 @@ struct Function {
   std::vector<Bundle> bundles;
   KernelInfo info;
 };
-
-enum class Memory : uint8_t { kHbm, kVmem, kSmem, kSync };
 
 struct Buffer {
   std::string name;

@@ -23,9 +23,10 @@ using kernel::Step;
 
 class ProgramRun {
  public:
-  ProgramRun(const Program& p, const EvalOptions& options, DiagSink* diags)
+  ProgramRun(const Program& p, const EvalOptions& options, bool follow_undefined, DiagSink* diags)
       : p_(p),
         options_(options),
+        follow_undefined_(follow_undefined),
         diags_(diags),
         memory_(p.buffers.size()),
         uses_(p.buffers.size(), 0) {}
@@ -50,6 +51,7 @@ class ProgramRun {
 
   const Program& p_;
   const EvalOptions& options_;
+  bool follow_undefined_;
   DiagSink* diags_;
   std::vector<Literal> memory_;
   std::vector<int> uses_;  // steps and ports still to come
@@ -166,8 +168,10 @@ bool ProgramRun::Call(const Step& step) {
     }
   }
   std::string error;
-  if (!kernel::RunKernel(k, arrays, options_, &error)) {
-    return Fail(DiagCode::kKernelRun, std::move(error), k.loc);
+  DiagCode code = DiagCode::kKernelRun;
+  Loc loc;
+  if (!kernel::RunKernel(k, arrays, options_, follow_undefined_, &code, &loc, &error)) {
+    return Fail(code, std::move(error), loc);
   }
   operand = 0;
   for (size_t r = 0; r < k.refs.size(); ++r) {
@@ -219,8 +223,9 @@ std::optional<std::vector<Literal>> ProgramRun::Run(std::vector<Literal> inputs)
 
 std::optional<std::vector<Literal>> EvaluateKernels(const kernel::Program& program,
                                                     std::vector<Literal> inputs,
-                                                    const EvalOptions& options, DiagSink* diags) {
-  return ProgramRun(program, options, diags).Run(std::move(inputs));
+                                                    const EvalOptions& options, DiagSink* diags,
+                                                    bool follow_undefined) {
+  return ProgramRun(program, options, follow_undefined, diags).Run(std::move(inputs));
 }
 
 }  // namespace tpuc

@@ -18,9 +18,11 @@
 namespace tpuc {
 
 // inputs: one a port of program.inputs, in order, with its logical dimensions. Results: one a port
-// of program.outputs. Nothing on error.
+// of program.outputs. Nothing on error. follow_undefined: undefined contents that reach a result
+// are an error that names their way (E0520).
 std::optional<std::vector<Literal>> EvaluateKernels(const kernel::Program& program,
                                                     std::vector<Literal> inputs,
-                                                    const EvalOptions& options, DiagSink* diags);
+                                                    const EvalOptions& options, DiagSink* diags,
+                                                    bool follow_undefined = false);
 
 }  // namespace tpuc

@@ -117,6 +117,7 @@ struct GridAxis {
   int64_t extent = 1;      // its value, or the most it may be at run time
   std::vector<Expr> most;  // one where size is known at run time only: extent, over parameters
   bool parallel = false;
+  Loc loc;
 };
 
 struct Ref {  // an operand or a scratch buffer

@@ -8,8 +8,11 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "backend/kernel/copy_tracker.h"
 #include "backend/kernel/expr.h"
 #include "backend/kernel/scalar.h"
+#include "backend/kernel/undefined.h"
+#include "backend/kernel/verify_copies.h"
 #include "src/eval/strided.h"
 #include "src/ir/native.h"
 
@@ -28,10 +31,12 @@ struct Window {
 class Run {
  public:
   Run(const Kernel& k, const std::vector<Literal*>& arrays, const EvalOptions& options,
-      std::string* error)
+      bool follow_undefined, DiagCode* code, Loc* loc, std::string* error)
       : k_(k),
         arrays_(arrays),
         options_(options),
+        code_(code),
+        loc_(loc),
         error_(error),
         windows_(k.refs.size()),
         values_(k.nodes.size()),
@@ -39,6 +44,9 @@ class Run {
         point_(k.grid.size(), 0),
         prefetched_(k.refs.size(), nullptr),
         visited_(k.refs.size()) {
+    follow_ = follow_undefined;
+    held_.resize(k.refs.size());
+    marks_.resize(k.nodes.size());
     for (size_t r = 0; r < k.refs.size(); ++r) {
       if (k.refs[r].role == Ref::Role::kPrefetch) prefetched_[r] = arrays[r];
     }
@@ -47,7 +55,9 @@ class Run {
   bool RunGrid();
 
  private:
-  bool Fail(std::string what, const Node* node = nullptr) {
+  bool Fail(std::string what, const Node* node = nullptr, DiagCode code = DiagCode::kKernelRun) {
+    *code_ = code;
+    *loc_ = node != nullptr && node->loc.line > 0 ? node->loc : k_.loc;
     *error_ = absl::StrCat("kernel ", k_.name);
     for (size_t a = 0; a < point_.size(); ++a) {
       absl::StrAppend(error_, a == 0 ? " at " : ", ", k_.grid[a].name, "=", point_[a]);
@@ -64,10 +74,27 @@ class Run {
   bool Visit(size_t r);
   bool MoveWindow(size_t r);
   bool CopyBlock(size_t r, bool to_array);
+  // ---- undefined contents
+  void MarkAll(size_t r, std::string way);
+  void MarkEdges(size_t r, const Dims& extent);
+  UndefinedPtr LoadMarks(const Node& n, const Dims& size, const View& block, const View& value);
+  void StoreMarks(const Node& n, const Dims& size, const View& value, const View& block);
+  void MoveMarks(const Node& n, const Dims& size, const View& from, const View& to);
+  bool Defined(size_t r, const Dims& extent, const View& block, const View& array);
+  std::string PointText() const {
+    std::string text;
+    for (size_t a = 0; a < point_.size(); ++a) {
+      absl::StrAppend(&text, a == 0 ? "" : ", ", k_.grid[a].name, "=", point_[a]);
+    }
+    return text;
+  }
   bool WriteBack(size_t r);
   bool RunRegion(const Region& region);
   bool RunNode(NodeId id);
   bool RunHlo(NodeId id, const Node& n);
+  bool Place(int ref, const std::vector<Slice>& slices, const Node& n, MemoryBox* box);
+  bool Check(const CopyTrouble& trouble, const Node& n, absl::string_view what);
+  bool RunCopy(const Node& n);
   bool RunSlice(NodeId id, const Node& n, bool store);
   bool RunFor(const Node& n);
   bool RunWhile(const Node& n);
@@ -79,14 +106,22 @@ class Run {
   const Kernel& k_;
   const std::vector<Literal*>& arrays_;
   const EvalOptions& options_;
+  DiagCode* code_;
+  Loc* loc_;
   std::string* error_;
   std::vector<Window> windows_;
   std::vector<Literal> values_;
   std::vector<const Literal*> seen_;  // the value of a node: its own, or a window
-  std::vector<int64_t> point_, loops_, extents_;
+  std::vector<int64_t> point_, previous_, loops_, extents_;
   std::vector<const Literal*> prefetched_;  // by ref
   // Blocks of outputs whose index maps are known at run time only.
   std::vector<absl::flat_hash_set<std::vector<int64_t>>> visited_;
+  CopyTracker copies_;
+  // Undefined contents: of blocks and arrays in HBM by ref, of values by node. Empty where not
+  // asked.
+  bool follow_ = false;
+  std::vector<Undefined> held_;
+  std::vector<UndefinedPtr> marks_;
 };
 
 // Sizes of the grid in this run.
@@ -120,6 +155,7 @@ bool Run::Visit(size_t r) {
 
 // The last axis is the fastest (PS-1.1).
 bool Run::Advance() {
+  previous_ = point_;
   for (size_t a = point_.size(); a-- > 0;) {
     if (++point_[a] < extents_[a]) return true;
     point_[a] = 0;
@@ -151,10 +187,12 @@ bool Run::CopyBlock(size_t r, bool to_array) {
   }
   const int64_t bytes = LiteralBytesOf(ref.shape.type);
   if (to_array) {
+    if (follow_ && !Defined(r, extent, block_view, array_view)) return false;
     CopyStrided(extent, w.block.bytes(), block_view, arrays_[r]->bytes(), array_view, bytes);
     return true;
   }
   if (!whole) FillPoison(&w.block);  // past the edge
+  if (follow_) MarkEdges(r, extent);
   CopyStrided(extent, arrays_[r]->bytes(), array_view, w.block.bytes(), block_view, bytes);
   return true;
 }
@@ -182,12 +220,17 @@ bool Run::MoveWindow(size_t r) {
   const bool first = w.block.byte_size() == 0 && w.view == nullptr;
   if (!first && index == w.index) return true;
   const bool out = ref.role == Ref::Role::kOut;
-  if (out && !first && !WriteBack(r)) return false;
+  if (out && !first) {
+    std::swap(point_, previous_);  // the block is the point's before
+    if (!WriteBack(r)) return false;
+    std::swap(point_, previous_);
+  }
   w.index = std::move(index);
   if (out && !Visit(r)) return false;
   const bool whole = std::equal(ref.block.begin(), ref.block.end(), ref.shape.dims.begin()) &&
                      std::all_of(w.index.begin(), w.index.end(), [](int64_t i) { return i == 0; });
   if (!out && whole && ref.BlockShape().dims == arrays_[r]->shape().dims) {
+    held_[r] = {};
     w.view = arrays_[r];
     return true;
   }
@@ -196,9 +239,198 @@ bool Run::MoveWindow(size_t r) {
   if (out) w.dirty = true;  // every visited block is written back (PS-3.2)
   if (out && ref.alias < 0) {
     FillPoison(&w.block);
+    if (follow_) {
+      MarkAll(r, absl::StrCat("block (", absl::StrJoin(w.index, ", "), ") of output ", ref.name,
+                              ", undefined at its first visit"));
+    }
     return true;
   }
   return CopyBlock(r, false);
+}
+
+void Run::MarkAll(size_t r, std::string way) {
+  const Shape& shape =
+      k_.refs[r].space == Ref::Space::kHbm ? k_.refs[r].shape : k_.refs[r].BlockShape();
+  held_[r].marks = Literal(Shape::Array(Type::kPred, shape.dims));
+  std::fill_n(held_[r].marks.bytes(), held_[r].marks.byte_size(), uint8_t{1});
+  held_[r].way = std::move(way);
+}
+
+// All elements of an input's window but the `extent` that lie in the array.
+void Run::MarkEdges(size_t r, const Dims& extent) {
+  const Ref& ref = k_.refs[r];
+  if (std::equal(extent.begin(), extent.end(), ref.block.begin(), ref.block.end())) {
+    held_[r] = {};
+    return;
+  }
+  MarkAll(r, absl::StrCat("the edge of ", ref.name, " ", ToString(ref.shape, false), " at ",
+                          PointText()));
+  View block, zero;
+  block.strides = RowMajorStrides(Dims(ref.block.begin(), ref.block.end()));
+  zero.strides.assign(extent.size(), 0);
+  const uint8_t defined = 0;
+  CopyStrided(extent, &defined, zero, held_[r].marks.bytes(), block, 1);
+}
+
+UndefinedPtr Run::LoadMarks(const Node& n, const Dims& size, const View& block, const View& value) {
+  const Undefined& held = held_[n.ref];
+  if (held.marks.byte_size() == 0) return nullptr;
+  Undefined loaded;
+  loaded.marks = Literal(Shape::Array(Type::kPred, n.shape.dims));
+  CopyStrided(size, held.marks.bytes(), block, loaded.marks.bytes(), value, 1);
+  if (!AnyMarked(loaded.marks)) return nullptr;
+  loaded.way = Onward(held.way, absl::StrCat("load of ", k_.refs[n.ref].name, " (", n.place, ")"));
+  return std::make_shared<const Undefined>(std::move(loaded));
+}
+
+void Run::StoreMarks(const Node& n, const Dims& size, const View& value, const View& block) {
+  const UndefinedPtr& marks = marks_[n.operands[0]];
+  Undefined& held = held_[n.ref];
+  if (marks == nullptr && held.marks.byte_size() == 0) return;
+  if (held.marks.byte_size() == 0) {
+    MarkAll(n.ref, "");
+    std::fill_n(held.marks.bytes(), held.marks.byte_size(), uint8_t{0});
+  }
+  if (marks == nullptr) {
+    View zero;
+    zero.strides.assign(size.size(), 0);
+    const uint8_t defined = 0;
+    CopyStrided(size, &defined, zero, held.marks.bytes(), block, 1);
+    if (!AnyMarked(held.marks)) held = {};
+    return;
+  }
+  CopyStrided(size, marks->marks.bytes(), value, held.marks.bytes(), block, 1);
+  held.way = Onward(marks->way, absl::StrCat("store to ", k_.refs[n.ref].name, " (", n.place, ")"));
+}
+
+// Of an explicit copy.
+void Run::MoveMarks(const Node& n, const Dims& size, const View& from, const View& to) {
+  const int source = n.views[0].ref, target = n.views[1].ref;
+  const Undefined& have = held_[source];
+  Undefined& held = held_[target];
+  if (have.marks.byte_size() == 0 && held.marks.byte_size() == 0) return;
+  if (held.marks.byte_size() == 0) {
+    MarkAll(target, "");
+    std::fill_n(held.marks.bytes(), held.marks.byte_size(), uint8_t{0});
+  }
+  if (have.marks.byte_size() == 0) {
+    View zero;
+    zero.strides.assign(size.size(), 0);
+    const uint8_t defined = 0;
+    CopyStrided(size, &defined, zero, held.marks.bytes(), to, 1);
+  } else {
+    CopyStrided(size, have.marks.bytes(), from, held.marks.bytes(), to, 1);
+    if (AnyMarked(have.marks)) {
+      held.way =
+          Onward(have.way, absl::StrCat("copy to ", k_.refs[target].name, " (", n.place, ")"));
+    }
+  }
+  if (!AnyMarked(held.marks)) held = {};
+}
+
+// What a result takes from a block, or from itself in HBM.
+bool Run::Defined(size_t r, const Dims& extent, const View& block, const View& array) {
+  const Undefined& held = held_[r];
+  if (held.marks.byte_size() == 0) return true;
+  Literal part(Shape::Array(Type::kPred, extent));
+  View plain;
+  plain.strides = RowMajorStrides(extent);
+  CopyStrided(extent, held.marks.bytes(), block, part.bytes(), plain, 1);
+  if (!AnyMarked(part)) return true;
+  int64_t at = 0;
+  while (part.bytes()[at] == 0) ++at;
+  std::vector<int64_t> index(extent.size());
+  int64_t rest = array.offset;
+  for (size_t d = 0; d < extent.size(); ++d) {
+    const int64_t start = array.strides[d] > 0 ? rest / array.strides[d] : 0;
+    if (array.strides[d] > 0) rest %= array.strides[d];
+    index[d] = start + at / plain.strides[d];
+    at %= plain.strides[d];
+  }
+  return Fail(absl::StrCat("undefined contents reach element [", absl::StrJoin(index, ","), "] of ",
+                           k_.refs[r].name, ": ", held.way),
+              nullptr, DiagCode::kUndefinedResult);
+}
+
+// Where a slice of a block lies: elements from `box->start` on, of which `box->size` are spanned.
+bool Run::Place(int r, const std::vector<Slice>& slices, const Node& n, MemoryBox* box) {
+  const Ref& ref = k_.refs[r];
+  const Shape block = ref.BlockShape();
+  box->ref = r;
+  for (size_t d = 0; d < slices.size(); ++d) {
+    const Slice& s = slices[d];
+    int64_t start = s.start;
+    if (s.start_node >= 0) start = ElementAsInt(Type::kS32, seen_[s.start_node]->bytes(), 0);
+    const int64_t span = s.size > 0 ? (s.size - 1) * s.stride + 1 : 0;
+    if (start < 0 || start > block.dims[d] - span) {
+      return Fail(absl::StrCat("slice [", start, ":+", s.size, "] of dimension ", d, " of ",
+                               ref.name, " (", block.dims[d], " elements)"),
+                  &n);
+    }
+    if (start % s.multiple_of != 0) {
+      return Fail(absl::StrCat("multiple_of: the start ", start, " of dimension ", d, " of ",
+                               ref.name, " is not a multiple of ", s.multiple_of),
+                  &n, DiagCode::kBrokenPromise);
+    }
+    box->start.push_back(start);
+    box->size.push_back(span);
+  }
+  return true;
+}
+
+bool Run::Check(const CopyTrouble& trouble, const Node& n, absl::string_view what) {
+  if (trouble.message.empty()) return true;
+  return Fail(absl::StrCat(std::string(what), what.empty() ? "" : " ", trouble.message), &n,
+              trouble.code);
+}
+
+bool Run::RunCopy(const Node& n) {
+  std::vector<MemoryBox> boxes(n.views.size());
+  for (size_t v = 0; v < n.views.size(); ++v) {
+    if (!Place(n.views[v].ref, n.views[v].slices, n, &boxes[v])) return false;
+  }
+  const MemoryBox& flag = boxes.back();
+  const Ref& flags = k_.refs[flag.ref];
+  int64_t element = 0;
+  for (size_t d = 0; d < flag.start.size(); ++d) {
+    element = element * flags.shape.dims[d] + flag.start[d];
+  }
+  const CopyTracker::Semaphore semaphore{flag.ref, element};
+  const std::string name = absl::StrCat(flags.name, "[", element, "]");
+  if (n.kind == Node::Kind::kSignal || n.kind == Node::Kind::kWait) {
+    const int64_t count = ElementAsInt(Type::kS32, seen_[n.operands[0]]->bytes(), 0);
+    if (n.kind == Node::Kind::kWait) return Check(copies_.Wait(semaphore, count, name), n, "");
+    copies_.Signal(semaphore, count, n.place);
+    return true;
+  }
+  const int64_t bytes = CopyBytes(k_, n);
+  if (n.kind == Node::Kind::kCopyWait) {
+    return Check(copies_.WaitCopy(semaphore, bytes, name), n, "");
+  }
+  if (!Check(copies_.Start(boxes[0], boxes[1], semaphore, bytes, n.place), n, "")) return false;
+  View views[2];
+  Dims extents[2];
+  uint8_t* memory[2];
+  for (int side = 0; side < 2; ++side) {
+    const RefView& view = n.views[side];
+    const Ref& ref = k_.refs[view.ref];
+    Window& w = windows_[view.ref];
+    const bool hbm = ref.space == Ref::Space::kHbm;
+    memory[side] = hbm                 ? arrays_[view.ref]->bytes()
+                   : w.view != nullptr ? const_cast<uint8_t*>(w.view->bytes())  // a source
+                                       : w.block.bytes();
+    const Dims strides = RowMajorStrides(ref.BlockShape().dims);
+    for (size_t d = 0; d < view.slices.size(); ++d) {
+      views[side].offset += boxes[side].start[d] * strides[d];
+      if (view.dropped[d]) continue;
+      extents[side].push_back(view.slices[d].size);
+      views[side].strides.push_back(strides[d]);
+    }
+  }
+  CopyStrided(extents[0], memory[0], views[0], memory[1], views[1],
+              LiteralBytesOf(k_.refs[n.views[0].ref].shape.type));
+  if (follow_) MoveMarks(n, extents[0], views[0], views[1]);
+  return true;
 }
 
 bool Run::RunSlice(NodeId id, const Node& n, bool store) {
@@ -209,21 +441,19 @@ bool Run::RunSlice(NodeId id, const Node& n, bool store) {
   Dims size;
   bool whole = true;
   block_view.strides = RowMajorStrides(block.dims);
+  MemoryBox box;
+  if (!Place(n.ref, n.slices, n, &box)) return false;
+  if (!copies_.idle() && !Check(copies_.Touch(box, store), n, ref.name)) return false;
   for (size_t d = 0; d < n.slices.size(); ++d) {
-    const Slice& s = n.slices[d];
-    int64_t start = s.start;
-    if (s.start_node >= 0) start = ElementAsInt(Type::kS32, seen_[s.start_node]->bytes(), 0);
-    if (start < 0 || start > block.dims[d] - s.size) {
-      return Fail(absl::StrCat("slice [", start, ":+", s.size, "] of dimension ", d, " of ",
-                               ref.name, " (", block.dims[d], " elements)"),
-                  &n);
-    }
-    whole &= s.size == block.dims[d];
-    size.push_back(s.size);
-    block_view.offset += start * block_view.strides[d];
+    whole &= n.slices[d].size == block.dims[d];
+    size.push_back(n.slices[d].size);
+    block_view.offset += box.start[d] * block_view.strides[d];
+    block_view.strides[d] *= n.slices[d].stride;
   }
   value_view.strides = RowMajorStrides(size);
   const int64_t bytes = LiteralBytesOf(block.type);
+  if (follow_ && store) StoreMarks(n, size, value_view, block_view);
+  if (follow_ && !store) marks_[id] = LoadMarks(n, size, block_view, value_view);
   if (store) {
     CopyStrided(size, seen_[n.operands[0]]->bytes(), value_view, w.block.bytes(), block_view,
                 bytes);
@@ -257,6 +487,15 @@ bool Run::RunHlo(NodeId id, const Node& n) {
     std::vector<const Literal*> operands;
     for (NodeId o : n.operands) operands.push_back(seen_[o]);
     result = EvaluateOp(n.op, n.shape, operands, n.attrs, options_, &error);
+  }
+  if (follow_ && result) {
+    std::vector<const Literal*> operands;
+    std::vector<UndefinedPtr> marks;
+    for (NodeId o : n.operands) {
+      operands.push_back(seen_[o]);
+      marks.push_back(marks_[o]);
+    }
+    marks_[id] = ResultOf(n, operands, marks, options_);
   }
   if (!result) return Fail(std::move(error), &n);
   values_[id] = *std::move(result);
@@ -317,6 +556,7 @@ bool Run::RunNode(NodeId id) {
     case Node::Kind::kCopyWait:
     case Node::Kind::kSignal:
     case Node::Kind::kWait:
+      return RunCopy(n);
     case Node::Kind::kPipeline:
       break;
   }
@@ -336,11 +576,17 @@ bool Run::RunGrid() {
     } else if (ref.role == Ref::Role::kScratch) {
       windows_[r].block = Literal(ref.BlockShape());
       FillPoison(&windows_[r].block);
+      if (follow_ && ref.space != Ref::Space::kSemaphore) {
+        MarkAll(r, absl::StrCat("scratch ", ref.name, ", never written"));
+      }
     } else if (ref.role == Ref::Role::kOut) {
       if (ref.alias >= 0) {
         std::copy_n(arrays_[ref.alias]->bytes(), arrays_[r]->byte_size(), arrays_[r]->bytes());
       } else {
         FillPoison(arrays_[r]);
+        if (follow_ && ref.space == Ref::Space::kHbm) {
+          MarkAll(r, absl::StrCat("output ", ref.name, " in HBM, never written"));
+        }
       }
     }
   }
@@ -352,8 +598,17 @@ bool Run::RunGrid() {
     }
     if (!RunRegion(k_.body)) return false;
   } while (Advance());
+  std::vector<std::string> names;
+  for (const Ref& ref : k_.refs) names.push_back(ref.name);
+  point_ = previous_;
+  const CopyTrouble left = copies_.Finish(names);
+  if (!left.message.empty()) return Fail(left.message, nullptr, left.code);
   for (size_t r = 0; r < k_.refs.size(); ++r) {
     const bool window = k_.refs[r].space == Ref::Space::kWindow;
+    if (follow_ && !window && k_.refs[r].role == Ref::Role::kOut) {
+      const View all{0, RowMajorStrides(k_.refs[r].shape.dims)};
+      if (!Defined(r, k_.refs[r].shape.dims, all, all)) return false;
+    }
     if (window && k_.refs[r].role == Ref::Role::kOut && !WriteBack(r)) return false;
   }
   return true;
@@ -362,8 +617,9 @@ bool Run::RunGrid() {
 }  // namespace
 
 bool RunKernel(const Kernel& kernel, const std::vector<Literal*>& arrays,
-               const EvalOptions& options, std::string* error) {
-  return Run(kernel, arrays, options, error).RunGrid();
+               const EvalOptions& options, bool follow_undefined, DiagCode* code, Loc* loc,
+               std::string* error) {
+  return Run(kernel, arrays, options, follow_undefined, code, loc, error).RunGrid();
 }
 
 }  // namespace tpuc::kernel

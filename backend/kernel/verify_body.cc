@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "backend/kernel/node_shape.h"
 #include "backend/kernel/scalar_facts.h"
+#include "backend/kernel/verify_copies.h"
 
 namespace tpuc::kernel {
 namespace {
@@ -48,6 +49,7 @@ class BodyVerifier {
   DiagSink* diags_;
   std::vector<bool> visible_, placed_;
   std::vector<NodeId> loops_;
+  int guards_ = 0;  // conditions around: what a value may be, it need not be here
   bool ok_ = true;
 };
 
@@ -64,6 +66,12 @@ void BodyVerifier::VerifyRegion(const Region& region) {
     if (!VerifyOperands(n)) continue;
     if (n.kind == Node::Kind::kWhen || n.kind == Node::Kind::kFor || n.kind == Node::Kind::kWhile) {
       VerifyControl(id, n);
+    } else if (!n.views.empty() || n.kind == Node::Kind::kCopyStart ||
+               n.kind == Node::Kind::kCopyWait) {
+      CopyProblem problem = FindCopyProblem(k_, n, loops_, guards_ > 0);
+      if (!problem.message.empty()) {
+        Error(problem.code, n, std::move(problem.message), std::move(problem.hint));
+      }
     } else {
       VerifyNode(n);
     }
@@ -78,6 +86,11 @@ bool BodyVerifier::VerifyOperands(const Node& n) {
   for (const Slice& s : n.slices) {
     if (s.start_node >= 0) used.push_back(s.start_node);
   }
+  for (const RefView& v : n.views) {
+    for (const Slice& s : v.slices) {
+      if (s.start_node >= 0) used.push_back(s.start_node);
+    }
+  }
   if (n.kind == Node::Kind::kWhile) used.clear();  // its condition's region makes its operand
   for (NodeId o : used) {
     if (o >= 0 && o < static_cast<NodeId>(k_.nodes.size()) && visible_[o]) continue;
@@ -86,8 +99,9 @@ bool BodyVerifier::VerifyOperands(const Node& n) {
           "values of a when or for are not seen outside: use scratch");
     return false;
   }
-  const bool one =
-      n.kind == Node::Kind::kStore || n.kind == Node::Kind::kWhen || n.kind == Node::Kind::kWhile;
+  const bool one = n.kind == Node::Kind::kStore || n.kind == Node::Kind::kWhen ||
+                   n.kind == Node::Kind::kWhile || n.kind == Node::Kind::kSignal ||
+                   n.kind == Node::Kind::kWait;
   const bool bounds = n.kind == Node::Kind::kFor && n.operands.size() == 2;
   if (n.kind != Node::Kind::kHlo && !bounds && n.operands.size() != (one ? 1 : 0)) {
     Error(DiagCode::kKernelBody, n, "a statement with the wrong number of operands");
@@ -114,7 +128,9 @@ void BodyVerifier::VerifyControl(NodeId id, const Node& n) {
       Error(DiagCode::kKernelShape, n,
             absl::StrCat("condition of type ", ToString(condition, false), ", not pred[]"));
     }
+    ++guards_;
     for (const Region& r : n.regions) VerifyRegion(r);
+    --guards_;
     return;
   }
   if (n.kind == Node::Kind::kWhile) return VerifyWhile(n);
@@ -145,7 +161,9 @@ void BodyVerifier::VerifyWhile(const Node& n) {
     Error(DiagCode::kKernelShape, n,
           absl::StrCat("condition of type ", ToString(k_.nodes[o].shape, false), ", not pred[]"));
   }
+  ++guards_;
   VerifyRegion(n.regions[1]);
+  --guards_;
 }
 
 void BodyVerifier::VerifyNode(const Node& n) {
@@ -227,8 +245,7 @@ void BodyVerifier::VerifyStart(const Node& n, size_t d, const Shape& block) {
                               ", not s32[]"));
   }
   const ScalarFacts facts = FactsOf(k_, s.start_node, loops_);
-  if (s.size > block.dims[d] ||
-      (facts.bounded && (facts.least < 0 || facts.most > block.dims[d] - s.size))) {
+  if (s.size > block.dims[d] || !MayBeInside(facts, block.dims[d] - s.size, guards_ > 0)) {
     return Error(DiagCode::kKernelSlice, n,
                  absl::StrCat("slice of dimension ", d, " of ", ref.name, ": starts from ",
                               facts.least, " to ", facts.most, ", ", s.size,
@@ -240,11 +257,12 @@ void BodyVerifier::VerifyStart(const Node& n, size_t d, const Shape& block) {
   if (from_last > 1) return;
   const int64_t packing = std::max(1, 32 / std::max(8, BitsOf(block.type)));
   const int64_t tile = from_last == 1 ? 8 : rank == 1 ? 128 * packing : 128;
-  if (facts.divisor % tile == 0) return;
+  if (StartIsMultiple(k_, s, tile, loops_)) return;
   Error(DiagCode::kAlignment, n,
         absl::StrCat("cannot show that the start in dimension ", d, " of ", ref.name,
                      " is a multiple of ", tile, ": it is known to be one of ", facts.divisor),
-        absl::StrCat("make the multiple visible: j * ", tile));
+        absl::StrCat("make the multiple visible: j * ", tile, ", or promise it: multiple_of(j, ",
+                     tile, ")"));
 }
 
 }  // namespace

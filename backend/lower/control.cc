@@ -55,6 +55,12 @@ void Lowering::LowerOrdered(const kernel::Region& region, NodeId id) {
     case Node::Kind::kWhile:
       LowerWhile(id);
       break;
+    case Node::Kind::kCopyStart:
+    case Node::Kind::kCopyWait:
+    case Node::Kind::kSignal:
+    case Node::Kind::kWait:
+      LowerCopy(id);
+      break;
     default:
       Fail(id, "a statement that is not compiled to bundles yet");
       break;
@@ -66,8 +72,9 @@ void Lowering::LowerOrdered(const kernel::Region& region, NodeId id) {
 
 std::vector<Operand> Lowering::SmemIndex(const Node& n) {
   std::vector<Operand> index;
-  for (const kernel::Slice& s : n.slices) {
-    index.push_back(s.start_node >= 0 ? Scalar(s.start_node) : Imm(s.start));
+  const Dims& block = k.refs[n.ref].shape.dims;
+  for (size_t d = 0; d < n.slices.size(); ++d) {
+    index.push_back(CheckedStart(n.slices[d], block[d]));
   }
   return index;
 }
@@ -107,7 +114,9 @@ void Lowering::LowerDynamicFor(NodeId id, Operand lower, Operand upper) {
   loop.first = NewBlock(absl::StrCat("for", id), -1, in_grid);
   BindLoopIndex(n.regions[0], 0, counter, !lower.is_imm() || lower.imm < 0);
   PushScope(-1);
+  around_.push_back(id);
   LowerRegion(n.regions[0]);
+  around_.pop_back();
   PopScope();
   b_.Into(counter, Opcode::kSadd, {counter, Imm(1)});
   Reg more = b_.Op(Opcode::kScmpLt, {counter, upper});

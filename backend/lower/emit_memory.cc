@@ -349,7 +349,7 @@ std::vector<Lowering::Start> Lowering::StartsOf(const Node& n) {
     const kernel::Slice& s = n.slices[d];
     starts[d].scalar = Imm(0);
     if (s.start_node >= 0) {
-      Operand v = Scalar(s.start_node);
+      Operand v = CheckedStart(s, k.refs[n.ref].BlockShape().dims[d]);
       if (v.is_imm()) {
         starts[d].c = v.imm;
       } else {

@@ -50,6 +50,27 @@ bool Lowering::Known() {
   return !failed_;
 }
 
+// Names for faults, where the kernel is a text that somebody wrote.
+void Lowering::DescribeSource() {
+  if (k.loc.line <= 0) return;
+  for (const llo::Allocation& a : f->allocations) {
+    isa::Local l;
+    l.name = a.name;
+    l.memory = a.memory;
+    l.offset = a.offset;
+    l.size = a.size;
+    for (const kernel::Ref& ref : k.refs) {
+      l.semaphore |= ref.name == a.name && ref.space == kernel::Ref::Space::kSemaphore;
+    }
+    f->info.locals.push_back(std::move(l));
+  }
+  if (f->grid_steps <= 1) return;
+  for (const kernel::GridAxis& axis : k.grid) {
+    f->info.grid.axes.push_back(axis.name);
+    f->info.grid.extents.push_back(axis.most.empty() ? axis.extent : -1);
+  }
+}
+
 bool Lowering::Run() {
   f->name = k.name;
   f->grid_steps = k.GridSteps();
@@ -70,6 +91,7 @@ bool Lowering::Run() {
   } else {
     EmitGridLoop();
   }
+  DescribeSource();
   f->info.vmem_bytes = (next_row - options.first_row) * 512;
   return !failed_;
 }

@@ -97,6 +97,13 @@ struct Hop {
   bool sub = false, lane = false;
 };
 
+// One dimension of a copy: `count` steps, in rows on each side; `now` of them where it is cut.
+struct Level {
+  int64_t count = 1, from = 0, to = 0;
+  bool cut = false;
+  Operand now;
+};
+
 struct LoopVar {
   Reg counter;
   Reg second;  // the same number, for what a pipelined trip computes late (SecondCounter)
@@ -107,6 +114,7 @@ class Lowering {
   Lowering(const kernel::Kernel& kernel, const Chip& chip, const LowerOptions& options,
            llo::Function* function, std::vector<isa::SourceEntry>* sources, DiagSink* diags);
   bool Run();
+  void DescribeSource();
   bool Known();  // every operation has a lowering, every constant its value
 
   // ---- lowering.cc: the evaluator ----
@@ -478,6 +486,20 @@ class Lowering {
   void FirstCopies(int ref, int ahead, Operand all_steps, Reg* filled);
   std::vector<Operand> NextAxes(absl::Span<const Operand> now);
   Reg IndexChanges(int ref, absl::Span<const Operand> now, absl::Span<const Operand> next);
+  Operand EmitTransfers(Opcode op, Operand from, Operand to, absl::Span<const Level> levels,
+                        int64_t run, Operand flag, absl::string_view name, int buffer = -1);
+  // ---- copies.cc: explicit copies ----
+  struct CopySide {
+    Operand address;  // HBM granule, VMEM row or SMEM word
+    int buffer = -1;  // in VMEM
+  };
+  CopySide SideOf(const kernel::RefView& view);
+  bool CopyLevels(NodeId id, std::vector<Level>* levels, int64_t* run);
+  Operand SemaphoreFlag(const kernel::RefView& view);
+  void LowerCopy(NodeId id);
+  int64_t CopyGranules(NodeId id);
+  // The start of a slice, checked where nothing shows that it is inside and a promised multiple.
+  Operand CheckedStart(const kernel::Slice& slice, int64_t dim);
   void StartCopy(int ref, bool in, absl::Span<const Operand> index, Operand vmem, Operand flag);
   Operand IndexValue(const kernel::Expr& e, absl::Span<const Operand> axes);
   std::vector<Operand> BlockIndex(int ref, absl::Span<const Operand> axes);
@@ -503,6 +525,7 @@ class Lowering {
   std::vector<Operand> axes;                         // grid indices in this step
   std::vector<Operand> extents;                      // of the grid in this run
   std::vector<Operand> loop_index;                   // of the enclosing kFor nodes, by node id
+  std::vector<NodeId> around_;                       // the kFor nodes around, outermost first
   std::vector<char> loop_negative;                   // .. may be below 0
   bool whole = true;                                 // small region: everything in one block
   size_t region_base_ = 1;                           // scopes around the region being lowered

@@ -200,16 +200,6 @@ bool Lowering::SetUpRefs() {
   return true;
 }
 
-namespace {
-
-struct Level {
-  int64_t count, hbm, vmem;  // rows
-  bool cut = false;
-  Operand now;  // count at this block
-};
-
-}  // namespace
-
 // The DMA of one block. `index`: block index of each dimension; `vmem`: first row of the window.
 void Lowering::StartCopy(int r, bool in, absl::Span<const Operand> index, Operand vmem,
                          Operand flag) {
@@ -223,7 +213,7 @@ void Lowering::StartCopy(int r, bool in, absl::Span<const Operand> index, Operan
   std::vector<Level> levels;
   auto level = [&](int64_t block, int64_t total, int64_t hbm, int64_t vm, int d) {
     row = b_.Sadd(row, b_.Smul(index[d], Imm(block * hbm)));
-    Level l{block, hbm, vm, false, Imm(block)};
+    Level l{block, in ? hbm : vm, in ? vm : hbm, false, Imm(block)};
     if (total % block != 0 && total > block) {
       l.cut = true;
       l.now = b_.Smin(Imm(block), b_.Ssub(Imm(total), b_.Smul(index[d], Imm(block))));
@@ -245,73 +235,9 @@ void Lowering::StartCopy(int r, bool in, absl::Span<const Operand> index, Operan
       level(ref.block[d], ref.shape.dims[d], a.stride[d], w.stride[d], d);
     }
   }
-  // Contiguous levels join into one run; then one strided level; the rest are separate transfers.
-  Operand run_now = Imm(run);
-  bool run_cut = false;
-  size_t i = 0;
-  for (; i < levels.size() && !run_cut; ++i) {
-    const Level& l = levels[i];
-    if (l.count == 1 && !l.cut) continue;
-    if (l.hbm != run || l.vmem != run) break;
-    run_now = b_.Smul(l.now, run_now);
-    run_cut = l.cut;
-    run *= l.count;
-  }
-  while (i < levels.size() && levels[i].count == 1 && !levels[i].cut) ++i;
-  bool strided = i < levels.size();
-  Level step = strided ? levels[i++] : Level{1, 0, 0, false, Imm(1)};
-  std::vector<Level> outer;
-  int64_t transfers = 1;
-  for (; i < levels.size(); ++i) {
-    if (levels[i].count == 1) continue;
-    outer.push_back(levels[i]);
-    transfers *= levels[i].count;
-  }
-  if (transfers > 256) {
-    Fail(-1, absl::StrCat("operand ", ref.name, ": a block of ", transfers, " separate transfers"));
-    return;
-  }
   Operand hbm = b_.Sadd(isa::S(s.operand), b_.Smul(row, Imm(kGranulesPerRow)));
-  Operand run_granules = b_.Smul(run_now, Imm(kGranulesPerRow));
-  Operand total = b_.Smul(step.now, run_granules);
-  Operand moved = Imm(0);  // granules in all, where blocks are cut
-  Reg old_pred = b_.predicate();
-  bool old_negated = b_.predicate_negated();
-  for (int64_t t = 0; t < transfers; ++t) {
-    int64_t rest = t, hbm_rows = 0, vmem_rows = 0;
-    Reg inside;
-    for (const Level& l : outer) {
-      int64_t e = rest % l.count;
-      rest /= l.count;
-      hbm_rows += e * l.hbm;
-      vmem_rows += e * l.vmem;
-      if (l.cut) {
-        Reg p = b_.Op(Opcode::kScmpGt, {b_.AsScalar(l.now), Imm(e)});
-        inside = inside.valid() ? b_.Op(Opcode::kPand, {inside, p}) : p;
-      }
-    }
-    Operand from = b_.Sadd(hbm, Imm(hbm_rows * kGranulesPerRow));
-    Operand to = b_.Sadd(vmem, Imm(vmem_rows));
-    std::vector<Operand> src = in ? std::vector<Operand>{from, total, to, flag}
-                                  : std::vector<Operand>{to, total, from, flag};
-    if (strided) {
-      Operand hs = Imm(step.hbm * kGranulesPerRow), vs = Imm(step.vmem * kGranulesPerRow);
-      src.insert(src.end(), {in ? hs : vs, in ? vs : hs, run_granules});
-    }
-    if (inside.valid()) {
-      Reg p = inside;
-      if (old_pred.valid()) {
-        Reg o = old_negated ? b_.Op(Opcode::kPneg, {old_pred}) : old_pred;
-        p = b_.Op(Opcode::kPand, {o, inside});
-      }
-      b_.SetPredicate(p, false);
-      moved = b_.Sadd(moved, b_.Select(inside, total, Imm(0)));
-    } else {
-      moved = b_.Sadd(moved, total);
-    }
-    b_.Op(in ? Opcode::kDmaHbmToVmem : Opcode::kDmaVmemToHbm, src);
-    b_.SetPredicate(old_pred, old_negated);
-  }
+  Operand moved = EmitTransfers(in ? Opcode::kDmaHbmToVmem : Opcode::kDmaVmemToHbm, in ? hbm : vmem,
+                                in ? vmem : hbm, levels, run, flag, ref.name);
   // Waits always ask for a whole block: what a cut one lacks is added at once.
   Operand lacking = b_.Ssub(Imm(s.granules), moved);
   if (!lacking.is_imm() || lacking.imm != 0) b_.Op(Opcode::kVsyncadd, {flag, lacking});

@@ -271,7 +271,9 @@ void Lowering::LowerFor(NodeId id) {
     Operand index = b_.Sadd(loops[loop].counter, Imm(lower));
     BindLoopIndex(n.regions[0], 0, index, lower < 0);
     PushScope(-1);  // nothing of the body may be hoisted: its loads follow its stores
+    around_.push_back(id);
     LowerRegion(n.regions[0]);
+    around_.pop_back();
     PopScope();
   });
 }

@@ -248,6 +248,7 @@ void Assembler::Describe(const std::vector<int>& block_start) {
   for (const llo::Loop& loop : f_.loops) {
     int first = block_start[loop.first], last = block_start[loop.last + 1] - 1;
     loops.push_back({first, last, loop.trips, loop.is_grid});
+    if (loop.is_grid) out_.info.grid.first_bundle = first;
   }
   for (const regalloc::LoopReport& r : reports_) {
     isa::LoopInfo info;

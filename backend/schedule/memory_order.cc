@@ -145,6 +145,16 @@ void MemoryOrder::Transfer(int node, const Inst& inst) {
   }
 }
 
+// A wait of the kernel's text, not of a window's copy.
+bool MemoryOrder::WaitsForSemaphore(const Inst& wait) const {
+  for (const isa::Local& l : function_.info.locals) {
+    if (!l.semaphore) continue;
+    const isa::Operand& flag = wait.src[0];
+    if (!flag.is_imm() || (flag.imm >= l.offset && flag.imm < l.offset + l.size)) return true;
+  }
+  return false;
+}
+
 void MemoryOrder::Visit(int node, const Inst& inst) {
   bool smem = IsSmem(inst.op);
   if (isa::Info(inst.op).has_memory) {
@@ -156,6 +166,13 @@ void MemoryOrder::Visit(int node, const Inst& inst) {
     Transfer(node, inst);
   } else if (inst.op == Opcode::kDmaDoneWait) {
     last_wait_ = node;
+    if (WaitsForSemaphore(inst)) {  // what the text reads too early must not become right
+      const int after = chip_.latency(LatencyKey::kOne);
+      for (const auto& [id, buffer] : vmem_) {
+        for (const Access& a : buffer.all) add_(a.node, node, after);
+        if (buffer.fence.node >= 0) add_(buffer.fence.node, node, after);
+      }
+    }
   }
   values_.Define(inst);
 }

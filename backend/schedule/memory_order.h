@@ -64,6 +64,7 @@ class MemoryOrder {
   int Distance(const Access& before, const Access& after, bool smem) const;
   void AccessRows(int node, const isa::Inst& inst, bool smem);
   void Transfer(int node, const isa::Inst& inst);
+  bool WaitsForSemaphore(const isa::Inst& wait) const;
   void Fence(Buffer* buffer, const Access& access, bool smem);
   void FenceAll(Buffers* buffers, const Access& access, bool smem);
 

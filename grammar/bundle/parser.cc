@@ -253,6 +253,25 @@ bool ProgramParser::InfoStatement(isa::KernelInfo* i, bool* known) {
     }
     return LineEnd();
   }
+  if (IsWord("grid")) {
+    lexer_.Next();
+    if (!Field("at", &i->grid.first_bundle)) return false;
+    i->grid.axes.clear();
+    i->grid.extents.clear();
+    while (lexer_.Peek().kind == TokenKind::kString) {
+      i->grid.extents.emplace_back();
+      if (!String(&i->grid.axes.emplace_back()) || !Field("extent", &i->grid.extents.back())) {
+        return false;
+      }
+    }
+    return LineEnd();
+  }
+  if (IsWord("local")) {
+    lexer_.Next();
+    isa::Local& l = i->locals.emplace_back();
+    return String(&l.name) && MemoryName(&l.memory) && Field("at", &l.offset) &&
+           Field("size", &l.size) && Flag("semaphore", &l.semaphore) && LineEnd();
+  }
   *known = false;
   return true;
 }

@@ -103,6 +103,17 @@ void PrintInfo(const isa::KernelInfo& i, std::string* out) {
     if (!l.bound.empty()) absl::StrAppend(out, " bound ", Quote(l.bound));
     *out += "\n";
   }
+  if (!i.grid.axes.empty()) {
+    absl::StrAppend(out, "  grid at=", i.grid.first_bundle);
+    for (size_t a = 0; a < i.grid.axes.size(); ++a) {
+      absl::StrAppend(out, " ", Quote(i.grid.axes[a]), " extent=", i.grid.extents[a]);
+    }
+    *out += "\n";
+  }
+  for (const isa::Local& l : i.locals) {
+    absl::StrAppend(out, "  local ", Quote(l.name), " ", MemoryName(l.memory), " at=", l.offset,
+                    " size=", l.size, " semaphore=", l.semaphore ? 1 : 0, "\n");
+  }
 }
 
 }  // namespace

@@ -121,6 +121,11 @@ class BodyPrinter {
     for (const Slice& s : n.slices) {
       if (s.start_node >= 0) ids.push_back(s.start_node);
     }
+    for (const kernel::RefView& v : n.views) {
+      for (const Slice& s : v.slices) {
+        if (s.start_node >= 0) ids.push_back(s.start_node);
+      }
+    }
     if (n.kind == Node::Kind::kWhile) return ids;  // its condition is its first region's
     ids.insert(ids.end(), n.operands.begin(), n.operands.end());
     return ids;
@@ -190,12 +195,13 @@ class BodyPrinter {
   void PrintRegion(const kernel::Region& region, std::vector<Statement>* out);
   void PrintFor(const Node& n, Statement* s);
   void PrintWhile(const Node& n, Statement* s);
+  void PrintCopy(const Node& n, Statement* s);
   void PrintBlock(const kernel::Region& region, Statement* s);
   Expr ExprOf(NodeId id);
   Expr Use(NodeId id);  // with type and shape spelled out
   Expr Constant(NodeId id, bool typed);
   Expr Load(const Node& n);
-  Expr Ranges(int ref, const std::vector<Slice>& slices);
+  Expr Ranges(int ref, const std::vector<Slice>& slices, const std::vector<bool>& dropped = {});
   Expr Dims(const Node& n);
   Expr Hlo(NodeId id, const Node& n);
   Expr Dot(const Node& n);
@@ -253,6 +259,8 @@ void BodyPrinter::PrintRegion(const kernel::Region& region, std::vector<Statemen
       for (const kernel::Region& r : n.regions) PrintBlock(r, &s);
     } else if (n.kind == Node::Kind::kWhile) {
       PrintWhile(n, &s);
+    } else if (!n.views.empty()) {
+      PrintCopy(n, &s);
     } else {
       PrintFor(n, &s);
     }
@@ -267,6 +275,24 @@ void BodyPrinter::PrintBlock(const kernel::Region& region, Statement* s) {
   taken_.emplace_back();
   PrintRegion(region, &s->blocks.back());
   taken_.pop_back();
+}
+
+void BodyPrinter::PrintCopy(const Node& n, Statement* s) {
+  using Kind = Statement::Kind;
+  s->kind = n.kind == Node::Kind::kCopyStart  ? Kind::kCopy
+            : n.kind == Node::Kind::kCopyWait ? Kind::kWaitCopy
+            : n.kind == Node::Kind::kSignal   ? Kind::kSignal
+                                              : Kind::kWait;
+  for (const kernel::RefView& v : n.views) {
+    if (v.slices.empty()) {
+      s->views.push_back(Name(k_.refs[v.ref].name));
+    } else {
+      s->views.push_back(Ranges(v.ref, v.slices, v.dropped));
+    }
+  }
+  if (n.operands.empty()) return;
+  const NodeId constant = ConstantBehind(n.operands[0]);
+  s->value = constant >= 0 ? Constant(constant, false) : Use(n.operands[0]);
 }
 
 // The condition is one expression: its values are used once each, in the order of their nodes.
@@ -329,7 +355,8 @@ Expr BodyPrinter::Dims(const Node& n) {
   return Make(Expr::Kind::kList, "", std::move(dims));
 }
 
-Expr BodyPrinter::Ranges(int ref, const std::vector<Slice>& slices) {
+Expr BodyPrinter::Ranges(int ref, const std::vector<Slice>& slices,
+                         const std::vector<bool>& dropped) {
   const Shape block = k_.refs[ref].BlockShape();
   std::vector<Expr> args;
   args.push_back(Name(k_.refs[ref].name));
@@ -337,16 +364,24 @@ Expr BodyPrinter::Ranges(int ref, const std::vector<Slice>& slices) {
     return slices[d].start_node < 0 && slices[d].start == 0 && slices[d].start_expr.empty() &&
            slices[d].size_expr.empty() && slices[d].size == block.dims[d];
   };
+  const bool smem = k_.refs[ref].space == kernel::Ref::Space::kSmem;  // one scalar: x[i, j]
+  const auto drops = [&](size_t d) { return dropped.empty() ? smem : bool{dropped[d]}; };
+  const auto start = [&](const Slice& s) {
+    Expr e = s.start_node >= 0       ? Use(s.start_node)
+             : !s.start_expr.empty() ? StaticSyntax(s.start_expr[0], k_)
+                                     : IntegerSyntax(s.start);
+    if (s.multiple_of == 1) return e;
+    std::vector<Expr> promise;
+    promise.push_back(std::move(e));
+    promise.push_back(IntegerSyntax(s.multiple_of));
+    return Call("multiple_of", std::move(promise));
+  };
   bool all = true;
-  for (size_t d = 0; d < slices.size(); ++d) all &= whole(d);
-  const bool smem = k_.refs[ref].space == kernel::Ref::Space::kSmem;
-  if (smem && !slices.empty()) all = false;
+  for (size_t d = 0; d < slices.size(); ++d) all &= whole(d) && !drops(d);
   for (size_t d = 0; d < (all ? 1 : slices.size()); ++d) {
     std::vector<Expr> parts;
-    if (smem && !all) {  // one scalar: x[i, j]
-      args.push_back(slices[d].start_node >= 0       ? Use(slices[d].start_node)
-                     : !slices[d].start_expr.empty() ? StaticSyntax(slices[d].start_expr[0], k_)
-                                                     : IntegerSyntax(slices[d].start));
+    if (!all && drops(d)) {
+      args.push_back(start(slices[d]));
       continue;
     }
     if (all || whole(d)) {
@@ -358,9 +393,7 @@ Expr BodyPrinter::Ranges(int ref, const std::vector<Slice>& slices) {
     Expr size = s.size_expr.empty() ? IntegerSyntax(s.size) : StaticSyntax(s.size_expr[0], k_);
     const bool plus =
         s.start_node >= 0 || !s.start_expr.empty() || (!s.size_expr.empty() && s.start != 0);
-    parts.push_back(s.start_node >= 0       ? Use(s.start_node)
-                    : !s.start_expr.empty() ? StaticSyntax(s.start_expr[0], k_)
-                                            : IntegerSyntax(s.start));
+    parts.push_back(start(s));
     if (plus) {
       parts.push_back(std::move(size));
     } else {

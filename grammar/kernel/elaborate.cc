@@ -310,6 +310,7 @@ void KernelElaborator::Grid(const Kernel& syntax) {
     kernel::GridAxis axis;
     axis.name = a.name;
     axis.parallel = a.parallel;
+    axis.loc = a.loc;
     int64_t value = 0;
     prefetch_ok_ = true;
     bool sized = Static(a.size, false, &axis.size, &value);
@@ -518,6 +519,11 @@ class Renumber {
       for (kernel::Slice& s : n.slices) {
         if (s.start_node >= 0) s.start_node = to_[s.start_node];
       }
+      for (kernel::RefView& v : n.views) {
+        for (kernel::Slice& s : v.slices) {
+          if (s.start_node >= 0) s.start_node = to_[s.start_node];
+        }
+      }
       for (kernel::Region& r : n.regions) Map(&r);
     }
   }
@@ -556,6 +562,10 @@ bool KernelElaborator::Run(const Kernel& syntax) {
   Parameters(syntax);
   Declarations(syntax);
   region_ = &kernel_.body;
+  for (const Function& f : syntax.functions) {
+    if (functions_.emplace(f.name, &f).second) continue;
+    Error(DiagCode::kKernelName, f.loc, absl::StrCat("function ", f.name, " is defined already"));
+  }
   Body(syntax.statements);
   if (!ok_) return false;
   Renumber(&kernel_).Run();

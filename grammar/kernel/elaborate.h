@@ -143,6 +143,13 @@ class KernelElaborator {
   bool ForBound(const Expr& e, KernelExpr* expr, int64_t* value, NodeId* node);
   void For(const Statement& s);
   void While(const Statement& s);
+  // ---- elaborate_copies.cc: explicit copies
+  bool View(const Expr& e, kernel::RefView* view, Shape* shape);
+  bool SemaphoreView(const Expr& e, kernel::RefView* view);
+  void Copy(const Statement& s);
+  void Signal(const Statement& s);
+  // multiple_of(start, n) at the start of a range: n, and the start.
+  bool Promise(const Expr& e, const Expr** start, int64_t* multiple);
   bool Addressable(int ref, Loc loc);
   bool OneScalar(const kernel::Node& access, const std::vector<bool>& dropped, Loc loc);
 
@@ -164,6 +171,16 @@ class KernelElaborator {
 
   // ---- elaborate_calls.cc: operations by name
   Value EvalCall(const Expr& e);
+  Value CallFunction(const Function& f, const Arguments& args, Loc loc);
+  // ---- elaborate_moves.cc: roll, repeat, cumulative sums, argmax, random bits
+  bool AxisArgument(const Arguments& args, const Value& v, Loc loc, int64_t* axis);
+  Value PartOf(const Value& v, int64_t axis, int64_t from, int64_t to, Loc loc);
+  Value Joined(const std::vector<Value>& parts, int64_t axis, Loc loc);
+  Value ReduceAlong(Op reducer, const Value& v, int64_t axis, bool keep, Loc loc);
+  Value Cumulative(Op op, Value v, int64_t axis, Loc loc);
+  Value ArgExtreme(Op reducer, const Value& v, int64_t axis, Loc loc);
+  Value RandomBits(const Arguments& args, Loc loc);
+  bool CallMove(const std::string& name, const Arguments& args, Loc loc, Value* result);
   Value CallTyped(Type type, const Arguments& args, Loc loc);
   Value CallDot(const Arguments& args, Loc loc);
   Value CallReduce(Op reducer, const Arguments& args, Loc loc);
@@ -190,7 +207,9 @@ class KernelElaborator {
   kernel::Region* region_ = nullptr;
   std::vector<const Expr*> mask_values_;  // as written, by mask
   bool prefetch_ok_ = false;              // static expressions may read prefetched scalars
-  int loops_ = 0;                         // enclosing for statements
+  absl::flat_hash_map<std::string, const Function*> functions_;
+  int calls_ = 0, all_calls_ = 0;  // of functions: one within the other; in all
+  int loops_ = 0;                  // enclosing for statements
   bool ok_ = true;
 };
 

@@ -29,6 +29,14 @@ void KernelElaborator::Body(const std::vector<Statement>& statements) {
       case Statement::Kind::kFor:
         For(s);
         break;
+      case Statement::Kind::kCopy:
+      case Statement::Kind::kWaitCopy:
+        Copy(s);
+        break;
+      case Statement::Kind::kSignal:
+      case Statement::Kind::kWait:
+        Signal(s);
+        break;
       case Statement::Kind::kWhile:
         While(s);
         break;
@@ -365,8 +373,15 @@ bool KernelElaborator::OneRange(const Expr& range, int64_t size, int dimension, 
     slice->size = 1;
     if (!one && !Static(range.args[1], false, &e, &slice->size)) return false;
     if (!one && kernel::UsesParam(e)) slice->size_expr = {e};
-    Value start = Eval(one ? range : range.args[0]);
+    const Expr* text = nullptr;
+    if (!Promise(one ? range : range.args[0], &text, &slice->multiple_of)) return false;
+    Value start = Eval(*text);
     if (!start) return false;
+    if (start.kind == Value::Kind::kInteger && start.integer % slice->multiple_of != 0) {
+      return bad(
+          absl::StrCat("the start ", start.integer, " is not a multiple of ", slice->multiple_of));
+    }
+    if (start.kind == Value::Kind::kInteger) slice->multiple_of = 1;  // seen, not promised
     if (start.kind == Value::Kind::kInteger) {
       slice->start = start.integer;
       if (kernel::UsesParam(start.expr)) slice->start_expr = {start.expr};

@@ -444,6 +444,13 @@ Value KernelElaborator::EvalCall(const Expr& e) {
     }
   }
   const std::string& f = e.text;
+  const auto function = functions_.find(f);
+  if (function != functions_.end()) return CallFunction(*function->second, args, e.loc);
+  if (f == "multiple_of") {
+    Error(DiagCode::kKernelSlice, e.loc,
+          "multiple_of stands at the start of a range: x[multiple_of(i, 8) :+ 8, :]");
+    return {};
+  }
   if (f == "num") {
     const Expr* axis = args.positional.size() == 1 ? args.positional[0] : nullptr;
     const Symbol* s =
@@ -496,9 +503,13 @@ Value KernelElaborator::EvalCall(const Expr& e) {
     values.push_back(std::move(b));
     return Elementwise(f == "min" ? Op::kMinimum : Op::kMaximum, std::move(values), {}, e.loc);
   }
+  Value moved;
+  if (CallMove(f, args, e.loc, &moved)) return moved;
   Op op;
   if (!OpOfCall(f, &op)) {
-    std::vector<std::string> known = {"sum", "prod", "max", "min", "all", "any", "cdiv", "num"};
+    std::vector<std::string> known = {
+        "sum",    "prod",   "max",     "min",    "all",    "any",    "cdiv",   "num",        "roll",
+        "repeat", "cumsum", "cumprod", "cummax", "cummin", "argmax", "argmin", "random_bits"};
     for (const OpInfo& info : OpTable()) known.push_back(CallName(info.op));
     const std::string nearest = NearestName(f, known);
     Error(DiagCode::kKernelName, e.loc, absl::StrCat("no operation is called ", f),

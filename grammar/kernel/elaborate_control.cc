@@ -50,6 +50,44 @@ void KernelElaborator::When(const Statement& s) {
   Emit(std::move(when), s.loc);
 }
 
+// A function of the kernel's text, put in place: its parameters are the values of the call; else it
+// sees what stands outside all blocks.
+Value KernelElaborator::CallFunction(const Function& f, const Arguments& args, Loc loc) {
+  constexpr int kDeepest = 16, kMostCalls = 4096;
+  if (!CheckNamed(args, {}, loc)) return {};
+  if (args.positional.size() != f.parameters.size()) {
+    Error(DiagCode::kKernelShape, loc,
+          absl::StrCat(f.name, " takes ", f.parameters.size(), " arguments, not ",
+                       args.positional.size()));
+    return {};
+  }
+  if (calls_ >= kDeepest || ++all_calls_ > kMostCalls) {
+    Error(DiagCode::kKernelBody, loc,
+          absl::StrCat("calls of functions more than ", kDeepest, " deep, or more than ",
+                       kMostCalls, ": ", f.name, " may call itself"));
+    return {};
+  }
+  std::vector<Value> values;
+  for (const Expr* e : args.positional) {
+    values.push_back(Eval(*e));
+    if (!values.back()) return {};
+  }
+  std::vector<absl::flat_hash_map<std::string, Symbol>> outer = std::move(scopes_);
+  scopes_.clear();
+  scopes_.push_back(std::move(outer[0]));
+  scopes_.emplace_back();
+  for (size_t i = 0; i < values.size(); ++i) {
+    scopes_.back()[f.parameters[i]] = {Symbol::Kind::kValue, 0, std::move(values[i])};
+  }
+  ++calls_;
+  Value result = Eval(f.value);
+  --calls_;
+  outer[0] = std::move(scopes_[0]);
+  scopes_ = std::move(outer);
+  if (result) result.end = region_->nodes.size();
+  return result;
+}
+
 // A bound of a for: known before the kernel runs (expr, value), or an s32 node.
 bool KernelElaborator::ForBound(const Expr& e, KernelExpr* expr, int64_t* value, NodeId* node) {
   Value v = Eval(e);

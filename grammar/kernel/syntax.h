@@ -48,14 +48,27 @@ struct Array {
 };
 
 struct Statement {
-  enum class Kind : uint8_t { kAssign, kStore, kWhen, kFor, kWhile, kAssert };
+  enum class Kind : uint8_t {
+    kAssign,
+    kStore,
+    kWhen,
+    kFor,
+    kWhile,
+    kCopy,
+    kWaitCopy,
+    kSignal,
+    kWait,
+    kAssert
+  };
   Kind kind = Kind::kAssign;
-  std::string name;      // kAssign, kFor
-  std::string op = "=";  // kStore: = += -= *= /=
-  Expr target;           // kStore: kIndex of a name
-  Expr value, limit;     // kFor: value .. limit; kWhen, kWhile, kAssert: the condition
-  std::string unroll;    // kFor: "", or copies of the body a trip; "0": all trips
-  std::string message;   // kAssert
+  std::string name;         // kAssign, kFor
+  std::string op = "=";     // kStore: = += -= *= /=
+  Expr target;              // kStore: kIndex of a name
+  Expr value, limit;        // kFor: value .. limit; kWhen, kWhile, kAssert: the condition
+  std::vector<Expr> views;  // kCopy, kWaitCopy: source, destination, semaphore; kSignal, kWait:
+                            // one; names, or kIndex of one. Their count is `value`
+  std::string unroll;   // kFor: "", or copies of the body a trip; "0": all trips
+  std::string message;  // kAssert
   std::vector<std::vector<Statement>> blocks;  // kWhen: 1 or 2, kFor, kWhile: 1
   std::string comment;                         // printed behind it
   Loc loc;
@@ -101,6 +114,13 @@ struct Operand {
   Loc loc;
 };
 
+struct Function {  // def name(parameters) = value;
+  std::string name;
+  std::vector<std::string> parameters;
+  Expr value;
+  Loc loc;
+};
+
 struct Kernel {
   std::string name;
   std::vector<Parameter> parameters;
@@ -108,6 +128,7 @@ struct Kernel {
   std::vector<BlocksDecl> blocks;
   std::vector<Axis> grid;
   std::vector<Operand> operands;
+  std::vector<Function> functions;
   std::vector<Statement> statements;
   Loc loc;
 };

@@ -1,159 +1,16 @@
 // Parser of .tk text to syntax trees: recursive descent over kernel.ebnf, one function a rule.
+#include "grammar/kernel/syntax_parser.h"
+
 #include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "grammar/kernel/lexer.h"
-#include "grammar/kernel/syntax.h"
 
 namespace tpuc::kernel_text {
-namespace {
 
 constexpr int kMaxNesting = 100;  // of blocks, parentheses and brackets
-
-class Parser {
- public:
-  Parser(std::shared_ptr<const Source> source, DiagSink* diags)
-      : source_(source),
-        diags_(diags),
-        errors_before_(diags->errors()),
-        tokens_(Tokenize(source, diags)) {}
-
-  std::unique_ptr<File> ParseFile();
-  std::optional<Expr> ParseOneExpression();
-
- private:
-  using Kind = Token::Kind;
-
-  const Token& Peek(size_t ahead = 0) const {
-    return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
-  }
-  const Token& Next() {
-    const Token& t = Peek();
-    if (at_ + 1 < tokens_.size()) ++at_;
-    return t;
-  }
-  bool Is(absl::string_view punct_or_word) const {
-    const Token& t = Peek();
-    return (t.kind == Kind::kPunct || t.kind == Kind::kName) && t.text == punct_or_word;
-  }
-  bool Take(absl::string_view text) {
-    if (!Is(text)) return false;
-    Next();
-    return true;
-  }
-  // Words that begin a statement but may name values too (HLO instructions are called so): a value
-  // is assigned or indexed.
-  bool Starts(absl::string_view word) const {
-    const Token& after = Peek(1);
-    const bool value = after.kind == Kind::kPunct && (after.text == "=" || after.text == "[");
-    return Peek().kind == Kind::kName && Peek().text == word && !value;
-  }
-  void Fail(std::string message) {
-    if (!failed_) diags_->Add(DiagCode::kSyntax, source_, Peek().loc, std::move(message));
-    failed_ = true;
-  }
-  std::string Found() const {
-    const Token& t = Peek();
-    if (t.kind == Kind::kEnd) return "the end of the file";
-    return t.kind == Kind::kString ? Quote(t.text) : absl::StrCat("'", t.text, "'");
-  }
-  bool Expect(absl::string_view text) {
-    if (failed_) return false;
-    if (Take(text)) return true;
-    Fail(absl::StrCat("expected '", text, "', found ", Found()));
-    return false;
-  }
-  std::string Name(absl::string_view what) {
-    if (failed_) return "";
-    if (Peek().kind != Kind::kName) {
-      Fail(absl::StrCat("expected ", what, ", found ", Found()));
-      return "";
-    }
-    return Next().text;
-  }
-  std::string Definition(absl::string_view what) {  // a name that is not a word of the language
-    if (IsReserved(Peek().text) && Peek().kind == Kind::kName) {
-      Fail(absl::StrCat("'", Peek().text, "' is a word of the language and cannot name ", what));
-      return "";
-    }
-    return Name(what);
-  }
-  std::string Id(absl::string_view what) {
-    if (!failed_ && Peek().kind == Kind::kString) return Next().text;
-    return Name(what);
-  }
-  std::string Integer() {
-    if (failed_) return "";
-    if (Peek().kind != Kind::kInteger) {
-      Fail(absl::StrCat("expected an integer, found ", Found()));
-      return "";
-    }
-    return Next().text;
-  }
-  // After an error: behind the next ';', or at a brace, so that the next statement is read.
-  void Recover() {
-    failed_ = false;
-    any_failed_ = true;
-    while (Peek().kind != Kind::kEnd && !Is("}") && !Is("{")) {
-      if (Take(";")) return;
-      Next();
-    }
-    if (Is("{")) SkipBraces();
-  }
-  void SkipBraces() {
-    int depth = 0;
-    do {
-      if (Is("{")) ++depth;
-      if (Is("}")) --depth;
-      Next();
-    } while (depth > 0 && Peek().kind != Kind::kEnd);
-  }
-
-  Expr Make(Expr::Kind kind, Loc loc, std::string text, std::vector<Expr> args);
-  Expr Or() { return Chain(0); }
-  Expr Chain(int level);
-  Expr Unary();
-  Expr Postfix();
-  Expr Primary();
-  Expr Call(Token callee);
-  Expr Value();
-  Expr Range();
-  void Ranges(absl::string_view close, std::vector<Expr>* out);
-  Array ParseArray();
-
-  void KernelDecl(File* file);
-  bool Declares(absl::string_view word) const;
-  void HeadDecl(Kernel* k);
-  void OperandLine(Kernel* k);
-  void Pair(absl::string_view open, absl::string_view close, std::vector<Expr>* out);
-  void MaskLine(Kernel* k);
-  void BlocksLine(Kernel* k);
-  void PrefetchDecl(Kernel* k);
-  void Contents(Operand* o);
-  void ParamDecl(Kernel* k);
-  void GridDecl(Kernel* k);
-  void OperandDecl(Kernel* k);
-  void ScratchDecl(Kernel* k);
-  void ParseStatement(std::vector<Statement>* out);
-  void ParseBlock(std::vector<Statement>* out);
-  void ProgramDecl(File* file);
-  void ParseItem(Program* p);
-  void ParseBuffer(Item* item);
-  void ParseLiteral(LiteralText* literal);
-  void ParseRows(LiteralText* literal);
-  std::string Scalar();
-
-  std::shared_ptr<const Source> source_;
-  DiagSink* diags_;
-  int errors_before_;
-  std::vector<Token> tokens_;
-  size_t at_ = 0;
-  int depth_ = 0;
-  bool failed_ = false, any_failed_ = false;
-};
 
 Expr Parser::Make(Expr::Kind kind, Loc loc, std::string text, std::vector<Expr> args) {
   Expr e;
@@ -170,6 +27,7 @@ Expr Parser::Make(Expr::Kind kind, Loc loc, std::string text, std::vector<Expr> 
 }
 
 // Binary operators by falling looseness; the relations do not chain.
+namespace {
 struct Level {
   std::vector<absl::string_view> ops;
   bool chains;
@@ -182,6 +40,7 @@ const std::vector<Level>& Levels() {
   };
   return *levels;
 }
+}  // namespace
 
 Expr Parser::Chain(int level) {
   if (level == static_cast<int>(Levels().size())) return Unary();
@@ -507,6 +366,41 @@ void Parser::ParseBlock(std::vector<Statement>* out) {
   Expect("}");
 }
 
+Expr Parser::View() {
+  const Token name = Peek();
+  std::vector<Expr> args;
+  args.push_back(Make(Expr::Kind::kName, name.loc, Name("an operand or scratch buffer"), {}));
+  if (failed_ || !Take("[")) return std::move(args[0]);
+  Ranges("]", &args);
+  if (args.size() == 1) Fail("expected a range such as ':' between brackets");
+  return Make(Expr::Kind::kIndex, name.loc, "", std::move(args));
+}
+
+// copy a -> b on s; wait copy a -> b on s; signal s, n; wait s, n
+void Parser::CopyStatement(Statement* s) {
+  using StatementKind = Statement::Kind;
+  const bool waits = Is("wait");
+  s->kind = Is("copy") ? StatementKind::kCopy
+            : waits    ? StatementKind::kWait
+                       : StatementKind::kSignal;
+  Next();
+  if (waits && Is("copy") && Peek(1).kind == Kind::kName) {
+    Next();
+    s->kind = StatementKind::kWaitCopy;
+  }
+  s->views.push_back(View());
+  if (s->kind == StatementKind::kCopy || s->kind == StatementKind::kWaitCopy) {
+    Expect("->");
+    s->views.push_back(View());
+    Expect("on");
+    s->views.push_back(View());
+  } else {
+    Expect(",");
+    s->value = Or();
+  }
+  Expect(";");
+}
+
 void Parser::ParseStatement(std::vector<Statement>* out) {
   Statement s;
   s.loc = Peek().loc;
@@ -535,6 +429,8 @@ void Parser::ParseStatement(std::vector<Statement>* out) {
     s.value = Or();
     s.blocks.emplace_back();
     ParseBlock(&s.blocks.back());
+  } else if (Starts("copy") || Starts("signal") || Starts("wait")) {
+    CopyStatement(&s);
   } else if (Take("assert")) {
     s.kind = Statement::Kind::kAssert;
     s.value = Or();
@@ -581,7 +477,26 @@ void Parser::HeadDecl(Kernel* k) {
   BlocksLine(k);
 }
 
+void Parser::FunctionDecl(Kernel* k) {
+  Next();
+  Function f;
+  f.loc = Peek().loc;
+  f.name = Definition("a function");
+  if (Expect("(")) {
+    while (!failed_ && !Is(")")) {
+      if (!f.parameters.empty() && !Expect(",")) break;
+      f.parameters.push_back(Definition("a function's parameter"));
+    }
+    Expect(")");
+  }
+  Expect("=");
+  f.value = Or();
+  Expect(";");
+  if (!failed_) k->functions.push_back(std::move(f));
+}
+
 void Parser::OperandLine(Kernel* k) {
+  if (Declares("def")) return FunctionDecl(k);
   if (Is("scratch")) return ScratchDecl(k);
   if (Is("prefetch")) return PrefetchDecl(k);
   OperandDecl(k);
@@ -597,7 +512,8 @@ void Parser::KernelDecl(File* file) {
   int stage = 0;
   while (!Is("}") && Peek().kind != Kind::kEnd) {
     const bool head = Is("param") || Is("grid") || Declares("mask") || Declares("blocks");
-    const bool operand = Is("in") || Is("out") || Is("scratch") || Declares("prefetch");
+    const bool operand =
+        Is("in") || Is("out") || Is("scratch") || Declares("prefetch") || Declares("def");
     if ((head && stage > 0) || (operand && stage > 1)) {
       Fail(absl::StrCat(Found(), head ? " must stand before operands and statements"
                                       : " must stand before statements"));
@@ -762,8 +678,6 @@ std::optional<Expr> Parser::ParseOneExpression() {
   if (failed_ || diags_->errors() > errors_before_) return std::nullopt;
   return e;
 }
-
-}  // namespace
 
 std::optional<Expr> ParseExpression(std::shared_ptr<const Source> source, DiagSink* diags) {
   return Parser(std::move(source), diags).ParseOneExpression();

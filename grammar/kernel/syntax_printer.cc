@@ -206,6 +206,24 @@ void Printer::Print(const Statement& s, int indent) {
       absl::StrAppend(&text, " ");
       Print(s.blocks[0], indent);
       break;
+    case Statement::Kind::kCopy:
+    case Statement::Kind::kWaitCopy:
+      absl::StrAppend(&text, s.kind == Statement::Kind::kCopy ? "copy " : "wait copy ");
+      Print(s.views[0], 0);
+      absl::StrAppend(&text, " -> ");
+      Print(s.views[1], 0);
+      absl::StrAppend(&text, " on ");
+      Print(s.views[2], 0);
+      absl::StrAppend(&text, ";");
+      break;
+    case Statement::Kind::kSignal:
+    case Statement::Kind::kWait:
+      absl::StrAppend(&text, s.kind == Statement::Kind::kSignal ? "signal " : "wait ");
+      Print(s.views[0], 0);
+      absl::StrAppend(&text, ", ");
+      Print(s.value, 0);
+      absl::StrAppend(&text, ";");
+      break;
     case Statement::Kind::kWhile:
       absl::StrAppend(&text, "while ");
       Print(s.value, 0);
@@ -252,6 +270,15 @@ void Printer::Print(const Kernel& k) {
   }
   if (!k.grid.empty()) absl::StrAppend(&text, ";\n");
   for (const Operand& o : k.operands) Print(o);
+  for (const Function& f : k.functions) {
+    absl::StrAppend(&text, "  def ", f.name, "(");
+    for (size_t i = 0; i < f.parameters.size(); ++i) {
+      absl::StrAppend(&text, i > 0 ? ", " : "", f.parameters[i]);
+    }
+    absl::StrAppend(&text, ") = ");
+    Print(f.value, 0);
+    absl::StrAppend(&text, ";\n");
+  }
   for (const Statement& s : k.statements) Print(s, 2);
   absl::StrAppend(&text, "}\n");
 }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "backend/isa/verifier.h"
 #include "backend/kernel/from_hlo.h"
+#include "backend/kernel/permute.h"
 #include "backend/kernel/verifier.h"
 #include "backend/llo/verifier.h"
 #include "backend/regalloc/assemble.h"
@@ -220,7 +221,16 @@ bool Road::Kernels() {
     if (!KernelsOfModule()) return false;
   }
   if (!done_.kernels || !VerifyKernels(*done_.kernels, *options_.chip, diags_)) return false;
-  if (!dumps_) dumps_ = std::make_unique<Dumps>(options_.dump_to, done_.kernels->name, options_.dump_pass_re);
+  if (options_.permute_parallel) {
+    for (size_t k = 0; k < done_.kernels->kernels.size(); ++k) {
+      if (options_.permute_kernel >= 0 && static_cast<int>(k) != options_.permute_kernel) continue;
+      kernel::PermuteParallel(&done_.kernels->kernels[k], *options_.permute_parallel,
+                              options_.permute_axis);
+    }
+    done_.llo.reset();  // what was tried with the axes in order
+  }
+  if (!dumps_)
+    dumps_ = std::make_unique<Dumps>(options_.dump_to, done_.kernels->name, options_.dump_pass_re);
   if (dumps_->enabled() || Wants("kernel") || options_.stop_after == "kernel") {
     std::string text = PrintKernels(*done_.kernels);
     StopAt("kernel", text);

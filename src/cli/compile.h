@@ -40,6 +40,9 @@ struct CompileOptions {
   std::vector<std::pair<std::string, int64_t>> set;  // kernel parameters
   std::vector<std::pair<std::string, std::string>> set_words;  // those that are types
   int64_t vmem_limit = 0;                // bytes a kernel may use; 0: the chip's default
+  // Parallel grid axes in an order made from this seed: of all kernels, or of one axis of one.
+  std::optional<uint64_t> permute_parallel;
+  int permute_kernel = -1, permute_axis = -1;
   uint64_t seed = 0;                     // of the inputs that verify_each makes
   // Gets what print_after, print_changed and time_passes say, also before an error; may be null.
   std::function<void(const std::string&)> talk;

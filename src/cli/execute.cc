@@ -100,10 +100,6 @@ std::optional<std::vector<InputPort>> InputPorts(const isa::Program& program, Di
 
 std::optional<Execution> Execute(const isa::Program& program, const std::vector<Literal>& inputs,
                                  const ExecuteOptions& options, DiagSink* diags) {
-  if (options.permute_parallel) {
-    NotBuilt("--permute-parallel", diags);
-    return std::nullopt;
-  }
   std::unique_ptr<Chip> own;
   const Chip* chip = ChipOf(program, options, &own, diags);
   if (!chip) return std::nullopt;

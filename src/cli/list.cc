@@ -8,6 +8,7 @@
 #include "backend/isa/isa.h"
 #include "passes/pipeline.h"
 #include "src/cli/commands.h"
+#include "src/cli/kernel_ops.h"
 #include "src/ir/hlo.h"
 #include "src/ir/op_table.h"
 
@@ -169,10 +170,12 @@ int ListCommand(const Args& args) {
     Table (*make)();
   } kTables[] = {
       {"chips", Chips}, {"passes", Passes}, {"ops", Ops}, {"isa", Isa}, {"diags", Diags}};
-  CLI::App app("Prints one of tpuc's tables: chips, passes, ops, isa, diags.", "list");
+  CLI::App app("Prints one of tpuc's tables: chips, passes, ops, isa, diags, kernel-ops.", "list");
   std::string table;
   bool json = false;
-  app.add_option("TABLE", table, "chips, passes, ops, isa or diags")->required();
+  app.add_option("TABLE", table, "chips, passes, ops, isa, diags or kernel-ops")->required();
+  std::string chip_name = "v6e";
+  app.add_option("--chip", chip_name, "whose cycles kernel-ops shows");
   app.add_flag("--json", json, "as one JSON object");
   Console console;
   int exit_code;
@@ -183,7 +186,17 @@ int ListCommand(const Args& args) {
     return kDone;
   }
   DiagSink diags;
-  CheckName("table", table, {"chips", "passes", "ops", "isa", "diags"}, &diags);
+  if (table == "kernel-ops") {
+    const Chip* chip = BuiltinChip(chip_name);
+    if (chip == nullptr) {
+      CheckName("chip", chip_name, BuiltinChipNames(), &diags);
+      return console.Finish(diags);
+    }
+    const Table t{{"operation", "type", "cycles a register", "bound by"}, KernelOps(*chip)};
+    PrintResult(json ? Json(table, t) : Text(t));
+    return kDone;
+  }
+  CheckName("table", table, {"chips", "passes", "ops", "isa", "diags", "kernel-ops"}, &diags);
   return console.Finish(diags);
 }
 

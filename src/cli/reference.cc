@@ -38,7 +38,7 @@ std::optional<ReferenceRun> RunKernels(std::shared_ptr<const Source> source,
   for (const kernel::Kernel& k : program->kernels) {
     for (const kernel::Node& n : k.nodes) run.dots += n.op == Op::kDot;
   }
-  auto outputs = EvaluateKernels(*program, std::move(*read), {options.numbers}, diags);
+  auto outputs = EvaluateKernels(*program, std::move(*read), {options.numbers}, diags, true);
   if (!outputs) return std::nullopt;
   run.outputs = std::move(*outputs);
   return run;

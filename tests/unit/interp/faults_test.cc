@@ -32,6 +32,22 @@ Inst Smem(Opcode op, int word) {
   return i;
 }
 
+TEST(FaultTest, Assumptions) {
+  const auto multiple = [](int value, int of) {
+    return Do(Opcode::kSassumeMultiple, S(1), {Imm(value), Imm(of)});
+  };
+  const auto range = [](int value, int least, int most) {
+    return Do(Opcode::kSassumeRange, S(1), {Imm(value), Imm(least), Imm(most)});
+  };
+  EXPECT_EQ(Code({{multiple(24, 8)}}), "ok");
+  EXPECT_EQ(Code({{multiple(-24, 8)}}), "ok");
+  EXPECT_EQ(Code({{multiple(20, 8)}}), "E0263");
+  EXPECT_EQ(Code({{multiple(20, 0)}}), "E0263");
+  EXPECT_EQ(Code({{range(7, 0, 7)}}), "ok");
+  EXPECT_EQ(Code({{range(8, 0, 7)}}), "E0264");
+  EXPECT_EQ(Code({{range(-1, 0, 7)}}), "E0264");
+}
+
 TEST(FaultTest, Bounds) {
   EXPECT_EQ(Code({{Load(1, 262144 - 7)}}), "E0250");
   EXPECT_EQ(Code({{Store(F(1), -1)}}), "E0250");
