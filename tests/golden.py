@@ -54,7 +54,11 @@ def stages(tpuc, example):
         dump = os.path.join(tmp, 'dump')
         bundles = os.path.join(tmp, 'bundles.txt')
         result = os.path.join(tmp, 'out.npz')
-        run([tpuc, example, '-o', bundles, '--dump-to', dump])
+        r = subprocess.run([tpuc, example, '-o', bundles, '--dump-to', dump], capture_output=True, text=True)
+        if r.returncode == 1:  # an example of a diagnostic
+            return {'diagnostic.txt': r.stderr.replace(example, os.path.basename(example))}
+        if r.returncode:
+            raise RuntimeError(f'{example}: exit {r.returncode}\n{r.stderr}')
         for name in sorted(os.listdir(dump)):
             if '.after_' in name:
                 out[name] = open(os.path.join(dump, name)).read()
