@@ -8,6 +8,7 @@
 // cannot.
 #include "passes/constant_folding.h"
 
+#include "passes/simplify/match.h"
 #include "src/eval/evaluator.h"
 #include "src/ir/op_table.h"
 
@@ -42,6 +43,10 @@ std::optional<Literal> ValueOf(const Instruction& i) {
   if (i.op == Op::kReduce) {
     Op reducer;
     if (!SimpleReducer(*i.ComputationAttr(AttrId::kToApply), &reducer)) return std::nullopt;
+    // Sums of integers in windows take the initial value once each (src/eval/reduce_narrow.cc).
+    if (IsInteger(i.shape.type) && !simplify::IsIdentityOf(reducer, i.operands[1])) {
+      return std::nullopt;
+    }
     return EvaluateReduce(reducer, i.shape, *i.operands[0]->literal, *i.operands[1]->literal,
                           i.IntsAttr(AttrId::kDimensions), &error);
   }

@@ -130,7 +130,7 @@ absl::Span<const RuleRow> ArithmeticRules() {
     {"-(-x) -> x",             Op::kNegate,    [](Rewriter&, I* i) { return Has(A(i), Op::kNegate) ? A(A(i)) : nullptr; }},
     {"abs(abs(x)) -> abs(x)",  Op::kAbs,       [](Rewriter&, I* i) { return Has(A(i), Op::kAbs) ? A(i) : nullptr; }},
     {"abs(-x) -> abs(x)",      Op::kAbs,       [](Rewriter& r, I* i) { return Has(A(i), Op::kNegate) && IsFloatArray(i) ? Unary(r, i, Op::kAbs, A(A(i))) : nullptr; }},
-    {"abs(x*x) -> x*x",        Op::kAbs,       [](Rewriter&, I* i) { return Has(A(i), Op::kMultiply) && A(A(i)) == B(A(i)) && IsFloatArray(i) ? A(i) : nullptr; }},
+    {"abs(x*x) -> x*x",        Op::kAbs,       [](Rewriter&, I* i) { return Has(A(i), Op::kMultiply) && A(A(i)) == B(A(i)) && IsFloatArray(A(i)) ? A(i) : nullptr; }},
 
     {"max(x,x) -> x",          Op::kMaximum,   [](Rewriter&, I* i) { return A(i) == B(i) ? A(i) : nullptr; }},
     {"max(c,x) -> max(x,c)",   Op::kMaximum,   ConstantRight},
