@@ -80,7 +80,7 @@ def main():
     args = p.parse_args()
     tpuc = os.path.abspath(args.tpuc)
     passed = failed = 0
-    names = sorted(os.path.join(d, f) for d in ('examples', 'examples/kernels') for f in os.listdir(os.path.join(ROOT, d)) if f != 'whole_array_oom.tk'
+    names = sorted(os.path.join(d, f) for d in ('examples', 'examples/kernels') for f in os.listdir(os.path.join(ROOT, d))
                    if f.endswith(('.hlo', '.tk')))
     for example in names:
         if args.only not in example:
