@@ -13,6 +13,7 @@
 #include "backend/kernel/scalar.h"
 #include "backend/kernel/undefined.h"
 #include "backend/kernel/verify_copies.h"
+#include "backend/kernel/windows.h"
 #include "src/eval/strided.h"
 #include "src/ir/native.h"
 
@@ -175,6 +176,10 @@ bool Run::CopyBlock(size_t r, bool to_array) {
   for (size_t d = 0; d < ref.block.size(); ++d) {
     int64_t start = 0;
     const int64_t unit = ref.element_index ? 1 : ref.block[d];
+    if (ref.element_index && w.index[d] % ElementUnit(ref, static_cast<int>(d)) != 0) {
+      return Fail(absl::StrCat("element ", w.index[d], " of dimension ", d, " of ", ref.name,
+                               " is not a multiple of ", ElementUnit(ref, static_cast<int>(d))));
+    }
     if (__builtin_mul_overflow(w.index[d], unit, &start) || start < 0 ||
         start >= ref.shape.dims[d]) {
       return Fail(absl::StrCat(unit == 1 ? "index " : "block ", w.index[d], " of dimension ", d,

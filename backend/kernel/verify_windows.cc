@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "backend/kernel/expr.h"
+#include "backend/kernel/windows.h"
 
 namespace tpuc::kernel {
 namespace {
@@ -178,13 +179,25 @@ void WindowVerifier::ForEachPoint(
 }
 
 bool WindowVerifier::IndexInRange(const Ref& ref) {
+  if (ref.element_index && (ref.role != Ref::Role::kIn || ref.InVmem())) {
+    Error(DiagCode::kIndexMap, ref, "index maps that count elements are for inputs in HBM");
+    return false;
+  }
   if (!Known(ref)) return true;  // checked at run time
   bool ok = true;
   ForEachPoint(ref, [&](const std::vector<int64_t>& point,
                         const std::optional<std::vector<int64_t>>& index) {
     for (size_t d = 0; d < ref.block.size(); ++d) {
       const int64_t dim = ref.shape.dims[d];
-      const int64_t blocks = (dim + ref.block[d] - 1) / ref.block[d];
+      const int64_t blocks = ref.element_index ? dim : (dim + ref.block[d] - 1) / ref.block[d];
+      const int64_t unit = ElementUnit(ref, static_cast<int>(d));
+      if (index && ref.element_index && (*index)[d] % unit != 0) {
+        ok = false;
+        Error(DiagCode::kAlignment, ref,
+              absl::StrCat("element ", (*index)[d], " of dimension ", d, " at ", PointText(point),
+                           " is not a multiple of ", unit));
+        return false;
+      }
       if (index && (*index)[d] >= 0 && (*index)[d] < blocks) continue;
       ok = false;
       if (!index) {
@@ -192,10 +205,11 @@ bool WindowVerifier::IndexInRange(const Ref& ref) {
               absl::StrCat("the index map has no value at ", PointText(point)));
       } else {
         Error(DiagCode::kIndexMap, ref,
-              absl::StrCat("block ", (*index)[d], " of dimension ", d, " at ", PointText(point),
-                           ": the array of ", dim, " elements has blocks 0 to ", blocks - 1, " of ",
-                           ref.block[d]),
-              "index maps count blocks, not elements");
+              absl::StrCat(ref.element_index ? "element " : "block ", (*index)[d], " of dimension ",
+                           d, " at ", PointText(point), ": the array of ", dim, " elements has ",
+                           ref.element_index ? "elements" : "blocks", " 0 to ", blocks - 1,
+                           ref.element_index ? "" : absl::StrCat(" of ", ref.block[d])),
+              ref.element_index ? "" : "index maps count blocks, not elements");
       }
       return false;
     }

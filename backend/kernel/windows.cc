@@ -117,6 +117,14 @@ Shape WindowShape(const Ref& ref) {
   return s;
 }
 
+int64_t ElementUnit(const Ref& ref, int d) {
+  const Shape s = WithDeviceLayout(ref.shape);
+  if (s.rank() == 0) return 1;
+  const Dims& tile = s.layout->tiles[0].dims;
+  if (s.layout->minor_to_major[0] == d) return tile.back();
+  return s.rank() >= 2 && tile.size() == 2 && s.layout->minor_to_major[1] == d ? tile[0] : 1;
+}
+
 std::vector<WindowBytes> WindowsOf(const Kernel& kernel) {
   std::vector<WindowBytes> result;
   const bool one_step = kernel.GridSteps() <= 1;

@@ -32,6 +32,9 @@ Shape WithDeviceLayout(Shape shape);
 // and tiles, memory space 1.
 Shape WindowShape(const Ref& ref);
 
+// What an index map that counts elements must give multiples of in dimension d: whole tiles move.
+int64_t ElementUnit(const Ref& ref, int d);
+
 struct WindowBytes {
   int ref = 0;
   int64_t bytes = 0;  // of one buffer; 0 for a view

@@ -154,7 +154,10 @@ bool Lowering::SetUpRefs() {
     s.array = *all;
     s.block_rows = block->rows;
     if (ref.role != kernel::Ref::Role::kScratch) s.operand = operand++;
-    for (size_t d = 0; d < ref.block.size(); ++d) s.edge |= ref.shape.dims[d] % ref.block[d] != 0;
+    for (size_t d = 0; d < ref.block.size(); ++d) {
+      s.edge |= ref.shape.dims[d] % ref.block[d] != 0 ||
+                (ref.element_index && ref.block[d] != ref.shape.dims[d]);
+    }
     MemForm form = *block;
     if (s.operand >= 0 && ref.InVmem()) {
       // A view: the block's dimensions, the array's strides.
@@ -212,6 +215,15 @@ void Lowering::StartCopy(int r, bool in, absl::Span<const Operand> index, Operan
   Operand row = Imm(0);
   std::vector<Level> levels;
   auto level = [&](int64_t block, int64_t total, int64_t hbm, int64_t vm, int d) {
+    if (ref.element_index) {  // whole tiles, from any of them
+      const Operand first = b_.Sdiv(index[d], Imm(kernel::ElementUnit(ref, d)));
+      row = b_.Sadd(row, b_.Smul(first, Imm(hbm)));
+      Level l{block, hbm, vm, total > block, Imm(std::min(block, total))};
+      if (l.cut) l.now = b_.Smin(Imm(block), b_.Ssub(Imm(total), first));
+      if (!l.cut) l.count = std::min(block, total);
+      levels.push_back(l);
+      return;
+    }
     row = b_.Sadd(row, b_.Smul(index[d], Imm(block * hbm)));
     Level l{block, in ? hbm : vm, in ? vm : hbm, false, Imm(block)};
     if (total % block != 0 && total > block) {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "backend/kernel/expr.h"
+#include "backend/kernel/windows.h"
 #include "backend/lower/lowering.h"
 
 namespace tpuc::lower {
@@ -154,6 +155,10 @@ void Lowering::CheckIndex(int r, absl::Span<const Operand> index) {
                     b_.Op(Opcode::kScmpGe, {index[d], Imm(blocks)})}) {
       bad = bad.valid() ? b_.Op(Opcode::kPor, {bad, one}) : one;
     }
+    const int64_t tile = kernel::ElementUnit(ref, static_cast<int>(d));
+    if (!ref.element_index || tile == 1) continue;
+    const Operand rest = b_.Op(Opcode::kSand, {index[d], Imm(tile - 1)});
+    bad = b_.Op(Opcode::kPor, {bad, b_.Op(Opcode::kScmpNe, {rest, Imm(0)})});
   }
   if (!bad.valid()) return;
   const Reg old = b_.predicate();

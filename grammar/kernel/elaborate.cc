@@ -463,6 +463,7 @@ void KernelElaborator::DeclareIndex(const Operand& syntax, Ref* ref) {
     Static(syntax.at[d], true, &ref->index[d], &ignored);
   }
   prefetch_ok_ = false;
+  ref->element_index = syntax.element;
   if (syntax.alias.empty()) return;
   const Symbol* input = Find(syntax.alias);
   if (input == nullptr || input->kind != Symbol::Kind::kRef || ref->role != Ref::Role::kOut ||

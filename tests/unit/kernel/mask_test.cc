@@ -263,6 +263,26 @@ TEST(Prefetch, Refusals) {
       "not a prefetched array");
 }
 
+// Windows at any tile, overlapping: o[t] is rows 8 t to 8 t + 15.
+TEST(Windows, IndexMapsThatCountElements) {
+  const std::string text =
+      "kernel k { grid t: 7; in x: f32[64,128] block [16, 128] at element (t * 8, 0);"
+      " out o: f32[112,128] block [16, 128] at (t, 0); o[:] = x[:]; }";
+  const auto p = Kernels(text);
+  ASSERT_NE(p, nullptr);
+  EXPECT_NE(PrintKernels(*p).find("at element (t * 8, 0)"), std::string::npos);
+  EXPECT_TRUE(Kernels(PrintKernels(*p))->kernels[0].refs[0].element_index);
+  const Literal x = GenerateInput(Shape::Array(Type::kF32, {64, 128}), 0, 0);
+  DiagSink diags;
+  const auto out = EvaluateKernels(*p, {x}, {}, &diags);
+  ASSERT_TRUE(out) << diags.Render();
+  for (int64_t t = 0; t < 7; ++t) {
+    for (int64_t e = 0; e < 16 * 128; ++e) {
+      ASSERT_EQ((*out)[0].data<float>()[t * 2048 + e], x.data<float>()[t * 1024 + e]);
+    }
+  }
+}
+
 // Conditions on parameters: only the taken branch exists, and defines names for what follows.
 TEST(Elaborate, ConditionsOnParameters) {
   const std::string text =
