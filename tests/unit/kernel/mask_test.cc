@@ -58,7 +58,9 @@ TEST(Mask, WorkedExample) {
     for (int64_t r : {0, 1, 512, 1023}) {
       const uint8_t* row = patterns->bytes() + (p * 1024 + r) * 2048;
       EXPECT_EQ(row[r + p * 1024], 1);
-      if (r + p * 1024 + 1 < 2048) EXPECT_EQ(row[r + p * 1024 + 1], 0);
+      if (r + p * 1024 + 1 < 2048) {
+        EXPECT_EQ(row[r + p * 1024 + 1], 0);
+      }
     }
   }
 }
