@@ -1,9 +1,9 @@
 // layout. Entry parameters take the order of smaller padded size (unless the entry layout names
-// tiles for them), and so do results wherever their producer can write either. Values joined by operations that work
-// dimension by dimension (element-wise, slice, concatenate ...) form a group that shares one order,
-// chosen by the bytes of the parameters and results in it; where an operation needs another order
-// than its operand has, a copy is inserted. Transposes and reshapes that move no byte become
-// bitcasts.
+// tiles for them), and so do results wherever their producer can write either. Values joined by
+// operations that work dimension by dimension (element-wise, slice, concatenate ...) form a group
+// that shares one order, chosen by the bytes of the parameters and results in it; where an
+// operation needs another order than its operand has, a copy is inserted. Transposes and reshapes
+// that move no byte become bitcasts.
 //
 //   w2 = f32[64,32]{1,0} parameter(2)     becomes     w2 = f32[64,32]{0,1:T(8,128)} parameter(2)
 //
@@ -247,6 +247,20 @@ void Assigner::AssignAll() {
     Instruction* i = instruction.get();
     if (i->op == Op::kFusion) {
       i->shape = i->ComputationAttr(AttrId::kCalls)->root->shape;
+      continue;
+    }
+    // The source lies as it did, and so does what it is copied to.
+    if (i->op == Op::kCopyStart && i->operands[0]->shape.IsArray() && i->shape.IsTuple() &&
+        i->shape.elements.size() >= 2) {
+      for (size_t n = 0; n < 2; ++n) {
+        Shape& element = i->shape.elements[n];
+        const int64_t space = element.layout ? element.layout->memory_space : 0;
+        element.layout = i->operands[0]->shape.layout;
+        if (element.layout) element.layout->memory_space = space;
+      }
+    }
+    if (i->op == Op::kCopyDone && i->operands[0]->shape.IsTuple()) {
+      i->shape = i->operands[0]->shape.elements[0];
       continue;
     }
     if (!i->shape.IsArray()) {

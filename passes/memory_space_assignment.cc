@@ -121,7 +121,9 @@ void Rewriter::ReadFrom(int buffer, int64_t first, int64_t last, Instruction* co
     for (Instruction*& operand : reader->operands) {
       if (!operand->shape.IsArray() || ranges_.Find(operand) != buffer || operand == copy) continue;
       // What passes the buffer on (opt-barrier) may have it in the shape that a bitcast gave it.
-      const bool as_is = Compatible(operand->shape, copy->shape);
+      const bool as_is =
+          Compatible(operand->shape, copy->shape) && operand->shape.layout &&
+          operand->shape.layout->minor_to_major == copy->shape.layout->minor_to_major;
       if (operand->op != Op::kBitcast && as_is) {
         operand = copy;
         continue;
