@@ -257,12 +257,16 @@ void Lowering::EmitGridLoop() {
     Operand n = b_.Sadd(buf, Imm(1));
     return b_.Select(b_.Op(Opcode::kScmpEq, {n, Imm(m.buffers)}), Imm(0), n);
   };
-  std::vector<Operand> in_changes(moving.size(), Imm(0));
+  // One bit an input, so that one scalar lives through the body: loops in it need the others.
+  std::vector<int> bit(moving.size(), -1);
+  int bits = 0;
+  Operand packed = Imm(0);
   for (size_t i = 0; i < moving.size(); ++i) {
     const Moving& m = moving[i];
     if (!m.in || !m.moves) continue;
     Reg changed = b_.Op(Opcode::kPand, {IndexChanges(m.ref, axes, next), more});
-    in_changes[i] = b_.Select(changed, Imm(1), Imm(0));
+    bit[i] = bits++;
+    packed = b_.Sadd(packed, b_.Select(changed, Imm(int64_t{1} << bit[i]), Imm(0)));
     if (!m.buf.valid()) continue;
     std::vector<Operand> index;
     Operand into;
@@ -297,6 +301,13 @@ void Lowering::EmitGridLoop() {
   for (size_t r = 0; r < refs.size(); ++r) SetViewBase(static_cast<int>(r), axes);
   LowerRegion(k.body);
   if (failed_) return;
+  next = NextAxes(axes);  // made again, not held
+  std::vector<Operand> in_changes(moving.size(), Imm(0));
+  for (size_t i = 0; i < moving.size(); ++i) {
+    if (bit[i] < 0) continue;
+    Operand shifted = bit[i] == 0 ? packed : Operand(b_.Op(Opcode::kSshrl, {packed, Imm(bit[i])}));
+    in_changes[i] = bits == 1 ? packed : Operand(b_.Op(Opcode::kSand, {shifted, Imm(1)}));
+  }
   Reg last = b_.Op(Opcode::kScmpGe, {step, b_.Ssub(all_steps, Imm(1))});
   auto advance = [&](const Moving& m, Operand change) {
     if (!m.buf.valid()) return;
