@@ -171,7 +171,19 @@ MemView Lowering::NewTemporary(absl::string_view name, const MemForm& form) {
   MemView view;
   view.form = form;
   view.base = Imm(0);
-  Allocate(name, CeilDiv(form.rows, kSublanes) * kSublanes, &view.buffer, &view.offset);
+  // What a region before it has left: the same buffer, so that memory keeps its order.
+  const int64_t rows = CeilDiv(form.rows, kSublanes) * kSublanes;
+  for (size_t i = 0; i < free_temporaries_.size(); ++i) {
+    if (free_temporaries_[i].rows != rows) continue;
+    temporaries_.push_back(free_temporaries_[i]);
+    free_temporaries_.erase(free_temporaries_.begin() + static_cast<std::ptrdiff_t>(i));
+    view.buffer = temporaries_.back().buffer;
+    view.offset = temporaries_.back().offset;
+    return view;
+  }
+  if (Allocate(name, rows, &view.buffer, &view.offset)) {
+    temporaries_.push_back({view.buffer, view.offset, rows});
+  }
   return view;
 }
 

@@ -532,11 +532,16 @@ class Lowering {
   std::set<std::tuple<NodeId, int, int>> expanded_;  // nests: what Expand has seen
   int nesting_ = 0;                                  // of Get and Scalar
   std::vector<char> keep_;                           // nests: nodes that get a temporary
-  std::vector<int> cost_;              // nests: of making a value again, in operations
-  std::vector<NodeId> companion_;      // nests: of a reduction: the product in whose nest it runs
-  std::vector<char> flows_;            // nests: products of several passes in nest_flow.cc
-  NodeId adds_to_place_ = -1;          // nests: a product that is added to what its place holds
-  std::map<NodeId, MemView> partial_;  // nests: what passes add up
+  std::vector<int> cost_;          // nests: of making a value again, in operations
+  std::vector<NodeId> companion_;  // nests: of a reduction: the product in whose nest it runs
+  std::vector<char> flows_;        // nests: products of several passes in nest_flow.cc
+  NodeId adds_to_place_ = -1;      // nests: a product that is added to what its place holds
+  struct Temporary {
+    int buffer;
+    int64_t offset, rows;
+  };
+  std::vector<Temporary> temporaries_, free_temporaries_;  // in use; left by regions before
+  std::map<NodeId, MemView> partial_;                      // nests: what passes add up
   std::map<std::tuple<NodeId, int, int>, MemView> stored;  // copies for relayouts, by layout
   std::set<std::tuple<NodeId, int, int>> copies_done;      // .. that have been written
   int64_t next_row = 0;

@@ -15,6 +15,7 @@ void Lowering::LowerRegion(const kernel::Region& region) {
   region_base_ = scopes.size();
   auto stored_before = stored;  // copies made here are no copies outside
   auto done_before = copies_done;
+  const size_t temporaries_before = temporaries_.size();
   whole = options.strips == Strips::kWhole || Work(region) <= kWholeWork;
   if (whole) {
     LowerWhole(region);
@@ -22,6 +23,11 @@ void Lowering::LowerRegion(const kernel::Region& region) {
     WaitForAll();
     LowerNests(region);
   }
+  // Nothing that a region computes is used outside it.
+  for (size_t i = temporaries_before; i < temporaries_.size(); ++i) {
+    free_temporaries_.push_back(temporaries_[i]);
+  }
+  temporaries_.resize(temporaries_before);
   whole = whole_before;
   region_base_ = base_before;
   stored = std::move(stored_before);
