@@ -5,6 +5,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "backend/kernel/expr.h"
+#include "grammar/kernel/op_names.h"
 #include "grammar/kernel/syntax.h"
 
 namespace tpuc {
@@ -35,10 +36,8 @@ class Evaluator {
       case Syntax::Kind::kBinary:
         return Binary(e);
       case Syntax::Kind::kCall:
-        for (const auto& [name, kind] : {std::pair{"cdiv", Expr::Kind::kCdiv},
-                                         {"min", Expr::Kind::kMin},
-                                         {"max", Expr::Kind::kMax}}) {
-          if (e.text == name && e.args.size() == 2) return Two(e, kind);
+        if (const auto kind = kernel_text::IntegerFunction(e.text); kind && e.args.size() == 2) {
+          return Two(e, *kind);
         }
         [[fallthrough]];
       default:
@@ -79,24 +78,7 @@ class Evaluator {
     return b ? Apply(e, kind, *a, *b) : std::nullopt;
   }
   std::optional<int64_t> Binary(const Syntax& e) {
-    for (const auto& [text, kind] : {std::pair{"+", Expr::Kind::kAdd},
-                                     {"-", Expr::Kind::kSub},
-                                     {"*", Expr::Kind::kMul},
-                                     {"/", Expr::Kind::kDiv},
-                                     {"%", Expr::Kind::kMod}}) {
-      if (e.text == text) return Two(e, kind);
-    }
-    const auto a = Evaluate(e.args[0]);
-    const auto b = a ? Evaluate(e.args[1]) : std::nullopt;
-    if (!b) return b;
-    if (e.text == "==") return *a == *b;
-    if (e.text == "!=") return *a != *b;
-    if (e.text == "<") return *a < *b;
-    if (e.text == "<=") return *a <= *b;
-    if (e.text == ">") return *a > *b;
-    if (e.text == ">=") return *a >= *b;
-    if (e.text == "&" || e.text == "&&") return *a != 0 && *b != 0;
-    if (e.text == "|" || e.text == "||") return *a != 0 || *b != 0;
+    if (const auto kind = kernel_text::IntegerOperator(e.text)) return Two(e, *kind);
     return Fail(DiagCode::kKernelParam, e, absl::StrCat("'", e.text, "' in a condition"));
   }
 

@@ -52,33 +52,24 @@ std::string KernelElaborator::DidYouMean(const std::string& name) const {
 }
 
 bool KernelElaborator::StaticBinary(const Expr& e, bool axes, KernelExpr* result, int64_t* value) {
-  static constexpr std::pair<const char*, KernelExpr::Kind> kOps[] = {
-      {"+", KernelExpr::Kind::kAdd}, {"-", KernelExpr::Kind::kSub}, {"*", KernelExpr::Kind::kMul},
-      {"/", KernelExpr::Kind::kDiv}, {"%", KernelExpr::Kind::kMod}, {"==", KernelExpr::Kind::kEq},
-      {"!=", KernelExpr::Kind::kNe}, {"<", KernelExpr::Kind::kLt},  {"<=", KernelExpr::Kind::kLe},
-      {">", KernelExpr::Kind::kGt},  {">=", KernelExpr::Kind::kGe}, {"&&", KernelExpr::Kind::kAnd},
-      {"&", KernelExpr::Kind::kAnd}, {"||", KernelExpr::Kind::kOr}, {"|", KernelExpr::Kind::kOr}};
   const auto known = [](const KernelExpr& x) {
     return !kernel::UsesAxis(x) && !kernel::UsesPrefetch(x);
   };
   KernelExpr a, b;
   int64_t x = 0, y = 0;
   if (!Static(e.args[0], axes, &a, &x) || !Static(e.args[1], axes, &b, &y)) return false;
-  for (const auto& [text, kind] : kOps) {
-    if (e.text != text) continue;
-    const bool divides = kind != KernelExpr::Kind::kDiv || !known(a) || !known(b) || y == 0 ||
-                         (x == INT64_MIN && y == -1) || x % y == 0;
-    *result = kernel::MakeExpr(kind, {a, b});
-    if (!divides) {
-      Error(DiagCode::kKernelParam, e.loc,
-            absl::StrCat(PrintSyntax(e), ": ", y, " does not divide ", x),
-            absl::StrCat("cdiv(", PrintSyntax(e.args[0]), ", ", PrintSyntax(e.args[1]),
-                         ") rounds up"));
-      return false;
-    }
-    return true;
+  const std::optional<KernelExpr::Kind> kind = IntegerOperator(e.text);
+  if (!kind) {
+    Error(DiagCode::kKernelParam, e.loc, absl::StrCat("'", e.text, "' in an integer expression"));
+    return false;
   }
-  Error(DiagCode::kKernelParam, e.loc, absl::StrCat("'", e.text, "' in an integer expression"));
+  const bool divides = *kind != KernelExpr::Kind::kDiv || !known(a) || !known(b) || y == 0 ||
+                       (x == INT64_MIN && y == -1) || x % y == 0;
+  *result = kernel::MakeExpr(*kind, {a, b});
+  if (divides) return true;
+  Error(DiagCode::kKernelParam, e.loc,
+        absl::StrCat(PrintSyntax(e), ": ", y, " does not divide ", x),
+        absl::StrCat("cdiv(", PrintSyntax(e.args[0]), ", ", PrintSyntax(e.args[1]), ") rounds up"));
   return false;
 }
 
@@ -94,19 +85,15 @@ bool KernelElaborator::StaticCall(const Expr& e, bool axes, KernelExpr* result, 
     result->kind = KernelExpr::Kind::kNum;
     return true;
   }
-  static constexpr std::pair<const char*, KernelExpr::Kind> kFunctions[] = {
-      {"cdiv", KernelExpr::Kind::kCdiv},
-      {"min", KernelExpr::Kind::kMin},
-      {"max", KernelExpr::Kind::kMax}};
-  for (const auto& [name, kind] : kFunctions) {
-    if (e.text != name || e.args.size() != 2) continue;
+  const std::optional<KernelExpr::Kind> kind = IntegerFunction(e.text);
+  if (kind && e.args.size() == 2) {
     std::vector<KernelExpr> args(2);
     int64_t ignored;
     if (!Static(e.args[0], axes, &args[0], &ignored) ||
         !Static(e.args[1], axes, &args[1], &ignored)) {
       return false;
     }
-    *result = kernel::MakeExpr(kind, std::move(args));
+    *result = kernel::MakeExpr(*kind, std::move(args));
     return true;
   }
   if (e.text == "select" && e.args.size() == 3) {

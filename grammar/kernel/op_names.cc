@@ -2,6 +2,8 @@
 #include "grammar/kernel/op_names.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "absl/strings/str_replace.h"
 
@@ -45,7 +47,34 @@ constexpr Reduction kReductions[] = {{"sum", Op::kAdd},     {"prod", Op::kMultip
                                      {"max", Op::kMaximum}, {"min", Op::kMinimum},
                                      {"all", Op::kAnd},     {"any", Op::kOr}};
 
+using IntegerKind = kernel::Expr::Kind;
+constexpr std::pair<absl::string_view, IntegerKind> kIntegerOperators[] = {
+    {"+", IntegerKind::kAdd}, {"-", IntegerKind::kSub}, {"*", IntegerKind::kMul},
+    {"/", IntegerKind::kDiv}, {"%", IntegerKind::kMod}, {"==", IntegerKind::kEq},
+    {"!=", IntegerKind::kNe}, {"<", IntegerKind::kLt},  {"<=", IntegerKind::kLe},
+    {">", IntegerKind::kGt},  {">=", IntegerKind::kGe}, {"&&", IntegerKind::kAnd},
+    {"&", IntegerKind::kAnd}, {"||", IntegerKind::kOr}, {"|", IntegerKind::kOr}};
+constexpr std::pair<absl::string_view, IntegerKind> kIntegerFunctions[] = {
+    {"cdiv", IntegerKind::kCdiv}, {"min", IntegerKind::kMin}, {"max", IntegerKind::kMax}};
+
+template <size_t n>
+std::optional<IntegerKind> KindOf(const std::pair<absl::string_view, IntegerKind> (&rows)[n],
+                                  absl::string_view text) {
+  for (const auto& [name, kind] : rows) {
+    if (name == text) return kind;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
+
+std::optional<kernel::Expr::Kind> IntegerOperator(absl::string_view text) {
+  return KindOf(kIntegerOperators, text);
+}
+
+std::optional<kernel::Expr::Kind> IntegerFunction(absl::string_view callee) {
+  return KindOf(kIntegerFunctions, callee);
+}
 
 bool OpOfCall(absl::string_view callee, Op* op) {
   for (const Alias& a : kAliases) {

@@ -2,9 +2,11 @@
 // them, and the infix operators. One table for parser and printer.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "backend/kernel/kernel.h"
 #include "src/ir/hlo.h"
 
 namespace tpuc::kernel_text {
@@ -24,5 +26,10 @@ absl::string_view RelationOf(absl::string_view direction);
 // sum, prod, max, min, all, any; "" for xor, and for and/or of integers: reduce(x, op=...).
 absl::string_view ReductionName(Op reducer, Type type);
 bool ReducerOf(absl::string_view callee, Op* reducer);
+
+// Operators and two-argument functions (cdiv, min, max) of integer expressions; nothing for
+// another.
+std::optional<kernel::Expr::Kind> IntegerOperator(absl::string_view text);
+std::optional<kernel::Expr::Kind> IntegerFunction(absl::string_view callee);
 
 }  // namespace tpuc::kernel_text

@@ -140,12 +140,7 @@ bool Road::Hlo() {
   bool is_pass = IsPass(options_.stop_after);
   if (is_pass) pipeline.stop_after = options_.stop_after;
   pipeline.replicate_statistics = options_.replicate_statistics;
-  pipeline.operand_in_vmem = [this](const Instruction& call, int64_t operand) {
-    return OperandInVmem(files_, call, operand);
-  };
-  pipeline.result_in_vmem = [this](const Instruction& call, int64_t leaf) {
-    return ResultInVmem(files_, call, leaf);
-  };
+  PlaceKernelCalls(files_, &pipeline);
   pipeline.want_remarks = options_.print_changed || !options_.print_after.empty();
   std::unique_ptr<VerifyEach> verify;
   if (options_.verify_each) {

@@ -122,6 +122,15 @@ std::optional<KernelFiles> LoadKernelCalls(const Module& module, const Chip* chi
   return files;
 }
 
+void PlaceKernelCalls(const KernelFiles& files, PipelineOptions* pipeline) {
+  pipeline->operand_in_vmem = [&files](const Instruction& call, int64_t operand) {
+    return OperandInVmem(files, call, operand);
+  };
+  pipeline->result_in_vmem = [&files](const Instruction& call, int64_t leaf) {
+    return ResultInVmem(files, call, leaf);
+  };
+}
+
 EvalOptions EvalWith(const KernelFiles& files, Numbers numbers) {
   EvalOptions eval;
   eval.numbers = numbers;

@@ -10,6 +10,7 @@
 
 #include "backend/kernel/from_hlo.h"
 #include "backend/kernel/kernel.h"
+#include "passes/pipeline.h"
 #include "src/diag/diag.h"
 #include "src/eval/evaluator.h"
 #include "src/ir/hlo.h"
@@ -23,5 +24,8 @@ std::optional<KernelFiles> LoadKernelCalls(const Module& module, const Chip* chi
 
 // Options of an evaluation that runs the files' kernels. `files` must outlive it.
 EvalOptions EvalWith(const KernelFiles& files, Numbers numbers = Numbers::kIeee);
+
+// Lets memory-space assignment place operands and results of the calls. `files` must outlive it.
+void PlaceKernelCalls(const KernelFiles& files, PipelineOptions* pipeline);
 
 }  // namespace tpuc

@@ -86,12 +86,7 @@ class Optimizer {
     options.want_remarks = o.print_changed || !o.print_after.empty();
     const auto files = LoadKernelCalls(*module, o.chip, diags_);
     if (!files) return false;
-    options.operand_in_vmem = [&](const Instruction& call, int64_t operand) {
-      return OperandInVmem(*files, call, operand);
-    };
-    options.result_in_vmem = [&](const Instruction& call, int64_t leaf) {
-      return ResultInVmem(*files, call, leaf);
-    };
+    PlaceKernelCalls(*files, &options);
     std::unique_ptr<VerifyEach> verify;
     if (o.verify_each) {
       verify = std::make_unique<VerifyEach>(*module, o.seed, diags_, EvalWith(*files));

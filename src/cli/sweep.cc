@@ -113,27 +113,26 @@ struct SweepFlags {
 // Lines by key, of -o and --from.
 using KnownLines = absl::flat_hash_map<std::string, std::string>;
 
-// Reads results of a sweep. A last line that a killed run left half written is cut off (*cut: the
-// text without it).
-bool ReadLines(const std::string& path, KnownLines* lines, std::string* cut, DiagSink* diags) {
-  std::string text;
-  if (!ReadFile(path, &text, diags)) return false;
-  *cut = text;
-  const std::vector<std::string> all = absl::StrSplit(text, '\n');
-  for (size_t i = 0; i < all.size(); ++i) {
-    if (all[i].empty()) continue;
-    const std::string key = KeyOfSweepLine(all[i]);
-    const bool last = i + 1 == all.size();
-    if (last) {
-      cut->resize(text.size() - all[i].size());
-      continue;
-    }
+// Reads results of a sweep; *whole is the file's text less a last line that a killed run left half
+// written (*half).
+bool ReadLines(const std::string& path, KnownLines* lines, std::string* whole, bool* half,
+               DiagSink* diags) {
+  if (!ReadFile(path, whole, diags)) return false;
+  const size_t end = whole->rfind('\n') + 1;  // npos + 1 is 0
+  *half = end != whole->size();
+  whole->resize(end);
+  size_t number = 0;
+  for (absl::string_view line : absl::StrSplit(*whole, '\n')) {
+    ++number;
+    if (line.empty()) continue;
+    const std::string text(line);
+    const std::string key = KeyOfSweepLine(text);
     if (key.empty()) {
       diags->Add(DiagCode::kWouldOverwrite,
-                 absl::StrCat("'", path, "', line ", i + 1, ", is no result of tpuc sweep"));
+                 absl::StrCat("'", path, "', line ", number, ", is no result of tpuc sweep"));
       return false;
     }
-    lines->emplace(key, all[i]);
+    lines->emplace(key, text);
   }
   return true;
 }
@@ -265,15 +264,15 @@ int Sweep(SweepFlags& flags, const Console& console, DiagSink* diags) {
     return console.Finish(*diags);
   }
   KnownLines there, others;
-  std::string cut;
+  std::string whole;
   if (!flags.output.empty() && FileExists(flags.output)) {
-    if (!ReadLines(flags.output, &there, &cut, diags)) return console.Finish(*diags);
-    std::string now;
-    if (!ReadFile(flags.output, &now, diags)) return console.Finish(*diags);
-    if (now != cut && !WriteFile(flags.output, cut, diags)) return console.Finish(*diags);
+    bool half = false;
+    if (!ReadLines(flags.output, &there, &whole, &half, diags)) return console.Finish(*diags);
+    if (half && !WriteFile(flags.output, whole, diags)) return console.Finish(*diags);
   }
   for (const std::string& path : flags.known) {
-    if (!ReadLines(path, &others, &cut, diags)) return console.Finish(*diags);
+    bool half = false;
+    if (!ReadLines(path, &others, &whole, &half, diags)) return console.Finish(*diags);
   }
   Writer writer(flags.output, jobs.size());
   if (!writer.ok()) {
