@@ -316,6 +316,24 @@ bool Reader::ReadComputation() {
   return true;
 }
 
+// Makes room for as many instructions as the computation has lines, so that the names in use are
+// not hashed again (each a cache miss) as their table grows.
+void Reader::ReserveLines(Scope* scope) {
+  const char* begin = lexer_.token().begin;
+  if (begin < lines_counted_) return;  // within a body that is counted: the scans stay linear
+  const absl::string_view rest = lexer_.Rest();
+  size_t lines = 1, at = 0;
+  while ((at = rest.find('\n', at)) != absl::string_view::npos) {
+    if (++at < rest.size() && rest[at] == '}') break;
+    ++lines;
+  }
+  lines_counted_ = begin + std::min(at, rest.size());
+  constexpr size_t kLeastBytes = 16;  // of a line with an instruction
+  lines = std::min(lines, static_cast<size_t>(lines_counted_ - begin) / kLeastBytes);
+  scope->names.reserve(lines);
+  scope->computation->instructions.reserve(lines);
+}
+
 bool Reader::ReadBody(Scope* scope) {
   Loc loc = lexer_.token().loc;
   if (!Expect('{', "before the instructions")) return false;
@@ -325,6 +343,7 @@ bool Reader::ReadBody(Scope* scope) {
     lexer_.Next();
     return false;
   }
+  ReserveLines(scope);
   while (!lexer_.IsPunct('}')) {
     if (lexer_.token().kind == Tok::kEof) {
       Fail(DiagCode::kSyntax, lexer_.token().loc,

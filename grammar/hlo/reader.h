@@ -51,6 +51,7 @@ class Reader {
   bool ReadSingleInstruction();
   bool ReadComputation();
   bool ReadBody(Scope* scope);
+  void ReserveLines(Scope* scope);
   bool ReadSignature(Shape* result);
   bool FinishComputation(Scope* scope, Loc loc);
   bool CheckParameters(const Scope& scope, Loc loc);
@@ -186,7 +187,8 @@ class Reader {
   std::unique_ptr<Module> module_;
   // Null: the definition failed.
   absl::flat_hash_map<absl::string_view, Computation*> computations_;
-  std::vector<Computation*> made_;  // inline and wrapped ones; named at the end
+  std::vector<Computation*> made_;       // inline and wrapped ones; named at the end
+  const char* lines_counted_ = nullptr;  // by ReserveLines, up to here
   int depth_ = 0;
   bool failed_ = false;
   Diag* last_ = nullptr;

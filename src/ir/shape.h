@@ -54,7 +54,7 @@ struct SplitConfig {
 
 struct Layout {
   Dims minor_to_major;
-  absl::InlinedVector<Tile, 2> tiles;
+  std::vector<Tile> tiles;
   int64_t memory_space = 0;           // 0 HBM, 1 VMEM, 2 sync flag, 5 host, 6 SMEM
   int64_t element_bits = 0;           // E(n); 0: the type's own
   int64_t tail_padding = 1;           // L(n), elements
