@@ -173,6 +173,25 @@ bool IntegerBlock(Op op, int bits, const T* a, const T* b, int64_t n, T* o) {
   }
 }
 
+// and, or, xor of integers and truth values: on the bytes as they are stored, sign extended or not.
+bool EvalBitwise(Op op, const Literal& a, const Literal& b, Literal* out) {
+  const Type type = out->shape().type;
+  if ((!IsInteger(type) && type != Type::kPred) || a.size() != out->size() ||
+      b.size() != out->size()) {
+    return false;
+  }
+  const uint8_t *x = a.bytes(), *y = b.bytes();
+  uint8_t* to = out->bytes();
+  const auto each = [&](auto f) {
+    for (int64_t i = 0, n = out->byte_size(); i < n; ++i) to[i] = f(x[i], y[i]);
+    return true;
+  };
+  if (op == Op::kAnd) return each([](uint8_t l, uint8_t r) -> uint8_t { return l & r; });
+  if (op == Op::kOr) return each([](uint8_t l, uint8_t r) -> uint8_t { return l | r; });
+  if (op == Op::kXor) return each([](uint8_t l, uint8_t r) -> uint8_t { return l ^ r; });
+  return false;
+}
+
 }  // namespace
 
 template <typename T>
@@ -198,6 +217,7 @@ template bool BinaryBlock(Op, int, const std::complex<double>*, const std::compl
 
 bool EvalBinary(Op op, const Literal& a, const Literal& b, Literal* out, std::string* error) {
   const Type type = out->shape().type;
+  if (EvalBitwise(op, a, b, out)) return true;
   bool known = true;
   const bool typed = VisitCompute(type, [&](auto tag) {
     using T = typename decltype(tag)::type;

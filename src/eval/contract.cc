@@ -10,6 +10,7 @@
 #include "src/eval/attrs.h"
 #include "src/eval/elementwise.h"
 #include "src/eval/gemm.h"
+#include "src/eval/narrow_product.h"
 #include "src/eval/strided.h"
 #include "src/ir/native.h"
 #include "src/num/convert.h"
@@ -54,76 +55,19 @@ const T* Values(const Literal& x, Type result, bool round, std::vector<T>* own) 
   return own->data();
 }
 
-// Places of `free` that lie one behind the other.
-struct Stretch {
-  int64_t first, count;  // in the list
-};
-std::vector<Stretch> RunsOf(const std::vector<int64_t>& free) {
-  std::vector<Stretch> runs;
-  for (int64_t j = 0; j < static_cast<int64_t>(free.size()); ++j) {
-    if (runs.empty() || free[j] != free[j - 1] + 1) {
-      runs.push_back({j, 1});
-    } else {
-      ++runs.back().count;
-    }
-  }
-  return runs;
-}
-
-// Places in both contract lists that lie one behind the other in both operands.
-std::vector<Stretch> CommonRuns(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
-  std::vector<Stretch> runs;
-  for (int64_t p = 0; p < static_cast<int64_t>(a.size()); ++p) {
-    if (runs.empty() || a[p] != a[p - 1] + 1 || b[p] != b[p - 1] + 1) {
-      runs.push_back({p, 1});
-    } else {
-      ++runs.back().count;
-    }
-  }
-  return runs;
-}
-
-// The sum of x[i] * y[i], in parts that the compiler keeps in vectors.
-template <typename T>
-T DotOfRun(const T* x, const T* y, int64_t n) {
-  T parts[16] = {}, sum{};
-  int64_t i = 0;
-  for (; i + 16 <= n; i += 16) {
-    for (int k = 0; k < 16; ++k) parts[k] += x[i + k] * y[i + k];
-  }
-  for (; i < n; ++i) sum += x[i] * y[i];
-  for (const T& part : parts) sum += part;
-  return sum;
-}
-
-// Few results of much depth along which both operands lie in order (the gradient of a depthwise
-// convolution's kernel): a sum of its own for each, run by run. No runs where it is not so.
-std::vector<Stretch> DeepRuns(const Side& lhs, const Side& rhs) {
+// Few results of much depth that both operands hold in long runs (the gradient of a depthwise
+// convolution's kernel). No runs where it is not so.
+std::vector<OffsetRun> DeepRuns(const Side& lhs, const Side& rhs) {
   constexpr size_t kFewResults = 64, kDeep = 1024;
   const size_t depth = lhs.contract.size();
   if (lhs.free.size() * rhs.free.size() > kFewResults || depth < kDeep) return {};
-  std::vector<Stretch> runs = CommonRuns(lhs.contract, rhs.contract);
+  std::vector<OffsetRun> runs = CommonRuns(lhs.contract, rhs.contract);
   if (runs.size() * 6 > depth) runs.clear();
   return runs;
 }
 
 template <typename T>
-void DeepProduct(const Side& lhs, const Side& rhs, const std::vector<Stretch>& runs, const T* a,
-                 const T* b, T* c) {
-  const size_t n = rhs.free.size();
-  std::fill_n(c, lhs.free.size() * n, T{});
-  for (const Stretch& run : runs) {
-    for (size_t i = 0; i < lhs.free.size(); ++i) {
-      for (size_t j = 0; j < n; ++j) {
-        c[i * n + j] += DotOfRun(a + lhs.free[i] + lhs.contract[run.first],
-                                 b + rhs.free[j] + rhs.contract[run.first], run.count);
-      }
-    }
-  }
-}
-
-template <typename T>
-void PlainProduct(const Side& lhs, const Side& rhs, const std::vector<Stretch>& runs, const T* a,
+void PlainProduct(const Side& lhs, const Side& rhs, const std::vector<OffsetRun>& runs, const T* a,
                   const T* b, T* c) {
   // Unsigned, so that overflow wraps.
   using U =
@@ -137,10 +81,10 @@ void PlainProduct(const Side& lhs, const Side& rhs, const std::vector<Stretch>& 
       const U x = static_cast<U>(a[left + lhs.contract[p]]);
       const T* line = b + rhs.contract[p];
       if (long_runs) {
-        for (const Stretch& run : runs) {
+        for (const OffsetRun& run : runs) {
           const T* from = line + rhs.free[run.first];
           U* to = row.data() + run.first;
-          for (int64_t j = 0; j < run.count; ++j) to[j] += x * static_cast<U>(from[j]);
+          for (int64_t j = 0; j < run.count; ++j) to[j] += x * static_cast<U>(from[j * run.step]);
         }
       } else {
         for (int64_t j = 0; j < n; ++j) row[j] += x * static_cast<U>(line[rhs.free[j]]);
@@ -151,17 +95,20 @@ void PlainProduct(const Side& lhs, const Side& rhs, const std::vector<Stretch>& 
 }
 
 template <typename T>
-void Product(const Side& lhs, const Side& rhs, const std::vector<Stretch>& runs, const T* a,
+void Product(const Side& lhs, const Side& rhs, const std::vector<OffsetRun>& runs, const T* a,
              const T* b, T* c, PackedRows<T>* packed) {
   const int64_t m = static_cast<int64_t>(lhs.free.size());
   const int64_t n = static_cast<int64_t>(rhs.free.size());
   const int64_t k = static_cast<int64_t>(lhs.contract.size());
   if constexpr (std::is_floating_point_v<T>) {
-    // Not worth packing for: few multiplications, or fewer rows than a panel has.
-    constexpr int64_t kSmall = 2048, kFewRows = 2;
-    if (m * n * k > kSmall && (m > kFewRows || k > 64)) {
-      return Gemm(m, n, k, Indexed<T>{a, lhs.free.data(), lhs.contract.data()},
-                  Indexed<T>{b, rhs.contract.data(), rhs.free.data()}, c, packed);
+    const Indexed<T> left{a, lhs.free.data(), lhs.contract.data()};
+    const Indexed<T> right{b, rhs.contract.data(), rhs.free.data()};
+    constexpr int64_t kTiny = 64, kSmall = 2048;  // multiplications not worth a table, panels
+    constexpr int64_t kFewRows = 2, kLittleDepth = 64;
+    if (m <= kFewRows && k <= kLittleDepth) {
+      if (m * n * k > kTiny) return ShallowProduct(m, n, k, left, right, runs, c);
+    } else if (m * n * k > kSmall) {
+      return Gemm(m, n, k, left, right, c, packed);
     }
   }
   PlainProduct(lhs, rhs, runs, a, b, c);
@@ -176,7 +123,7 @@ bool ExactInF64(Type lhs, Type rhs, int64_t depth) {
 // Computes in T, the compute type of `type`, and stores in the type of *out.
 template <typename T>
 void DotAs(const Literal& lhs, const Literal& rhs, const Side& left, const Side& right, Type type,
-           bool round, Literal* out) {
+           bool round, int64_t start, Literal* out) {
   const Type out_type = out->shape().type;
   std::vector<T> own_a, own_b;
   const T* a = Values<T>(lhs, type, round, &own_a);
@@ -184,17 +131,21 @@ void DotAs(const Literal& lhs, const Literal& rhs, const Side& left, const Side&
   const int64_t size = static_cast<int64_t>(left.free.size() * right.free.size());
   const bool in_place = type == out_type && IsNative(type);
   std::vector<T> product(in_place ? 0 : size);
-  const std::vector<Stretch> runs = RunsOf(right.free);
+  const std::vector<OffsetRun> runs = RunsOf(right.free);
   const bool floats = std::is_floating_point_v<T> && IsFloat(type);
-  const std::vector<Stretch> deep = floats ? DeepRuns(left, right) : std::vector<Stretch>();
+  const std::vector<OffsetRun> deep = floats ? DeepRuns(left, right) : std::vector<OffsetRun>();
   PackedRows<T> packed;  // weights of a convolution are those of every image
   for (size_t i = 0; i < left.batch.size(); ++i) {
-    const int64_t first = static_cast<int64_t>(i) * size;
+    const int64_t first = start + static_cast<int64_t>(i) * size;
     T* c = in_place ? out->data<T>() + first : product.data();
     if (i > 0 && left.batch[i] != left.batch[i - 1]) packed.filled = false;
     const T *from_a = a + left.batch[i], *from_b = b + right.batch[i];
     if (!deep.empty()) {
-      if constexpr (std::is_floating_point_v<T>) DeepProduct(left, right, deep, from_a, from_b, c);
+      if constexpr (std::is_floating_point_v<T>) {
+        DeepProduct(static_cast<int64_t>(left.free.size()), static_cast<int64_t>(right.free.size()),
+                    {from_a, left.free.data(), left.contract.data()},
+                    {from_b, right.contract.data(), right.free.data()}, deep, c);
+      }
     } else {
       Product(left, right, runs, from_a, from_b, c, left.batch.size() > 1 ? &packed : nullptr);
     }
@@ -240,7 +191,7 @@ Side SideOf(const Dims& dims, const Ints& batch_dims, const Ints& contract_dims)
 }
 
 bool Contract(const Literal& lhs, const Literal& rhs, const Side& left, const Side& right,
-              bool round, Literal* out, std::string* error) {
+              bool round, Literal* out, std::string* error, int64_t start) {
   const Type type = out->shape().type;
   const auto real = [](const Literal& x) { return ClassOf(x.shape().type) != TypeClass::kComplex; };
   const auto number = [](const Literal& x) { return x.shape().IsArray(); };
@@ -252,11 +203,11 @@ bool Contract(const Literal& lhs, const Literal& rhs, const Side& left, const Si
   if (out->size() == 0) return true;
   const int64_t depth = static_cast<int64_t>(left.contract.size());
   if (IsInteger(type) && ExactInF64(lhs.shape().type, rhs.shape().type, depth)) {
-    DotAs<double>(lhs, rhs, left, right, Type::kF64, round, out);
+    DotAs<double>(lhs, rhs, left, right, Type::kF64, round, start, out);
     return true;
   }
   return VisitNumber(type, [&](auto tag) {
-    DotAs<typename decltype(tag)::type>(lhs, rhs, left, right, type, round, out);
+    DotAs<typename decltype(tag)::type>(lhs, rhs, left, right, type, round, start, out);
   });
 }
 

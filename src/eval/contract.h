@@ -21,10 +21,10 @@ struct Side {
 Side SideOf(const Dims& dims, const Ints& batch_dims, const Ints& contract_dims);
 
 // out[b][i][j] = sum over p of lhs(b, i, p) * rhs(b, j, p). *out is allocated with that many
-// elements in that order, whatever its dimensions. round: f32 operands round to bf16. False and
-// *error where the types are not supported.
+// elements in that order, whatever its dimensions (start: in its elements from there on). round:
+// f32 operands round to bf16. False and *error where the types are not supported.
 bool Contract(const Literal& lhs, const Literal& rhs, const Side& left, const Side& right,
-              bool round, Literal* out, std::string* error);
+              bool round, Literal* out, std::string* error, int64_t start = 0);
 
 // *out is allocated: dimensions batch, lhs free, rhs free.
 bool EvalDot(const Literal& lhs, const Literal& rhs, absl::Span<const Attr> attrs,

@@ -41,43 +41,84 @@ Numbers3 NumbersOf(const DimLabels& labels) {
   return n;
 }
 
-// The input with its padding (zeros) and gaps; negative padding crops.
-Literal Padded(const Literal& lhs, const Window& window, const Ints& spatial) {
-  Dims dims = lhs.shape().dims, taken = dims;
-  View from{0, RowMajorStrides(lhs.shape().dims)};
-  std::vector<std::pair<int64_t, int64_t>> placed(dims.size(), {0, 1});  // first place, step
-  for (size_t i = 0; i < spatial.size(); ++i) {
-    const WindowDim& w = window.dims[i];
-    const int64_t d = spatial[i], size = dims[d], step = w.base_dilation;
-    const int64_t dilated = size == 0 ? 0 : (size - 1) * step + 1;
-    dims[d] = std::max<int64_t>(0, dilated + w.pad_low + w.pad_high);
-    const int64_t skipped = w.pad_low < 0 ? (-w.pad_low + step - 1) / step : 0;
-    const int64_t first = w.pad_low + skipped * step;
-    const int64_t fit = first >= dims[d] ? 0 : (dims[d] - 1 - first) / step + 1;
-    taken[d] = std::clamp<int64_t>(size - skipped, 0, fit);
-    from.offset += skipped * from.strides[d];
-    placed[d] = {first, step};
+// Images with their padding (zeros) and gaps, a few at a time so that they stay in the cache;
+// negative padding crops. An image is one index of the batch dimension.
+class PaddedImages {
+ public:
+  PaddedImages(const Literal& lhs, const Window& window, const Numbers3& n)
+      : lhs_(lhs), batch_(n.lhs_batch), taken_(lhs.shape().dims), placed_(taken_.size(), {0, 1}) {
+    from_.strides = RowMajorStrides(taken_);
+    Dims dims = taken_;
+    dims[batch_] = 1;
+    for (size_t i = 0; i < n.lhs_spatial.size(); ++i) {
+      const WindowDim& w = window.dims[i];
+      const int64_t d = n.lhs_spatial[i], size = dims[d], step = w.base_dilation;
+      const int64_t dilated = size == 0 ? 0 : (size - 1) * step + 1;
+      dims[d] = std::max<int64_t>(0, dilated + w.pad_low + w.pad_high);
+      const int64_t skipped = w.pad_low < 0 ? (-w.pad_low + step - 1) / step : 0;
+      const int64_t first = w.pad_low + skipped * step;
+      const int64_t fit = first >= dims[d] ? 0 : (dims[d] - 1 - first) / step + 1;
+      taken_[d] = std::clamp<int64_t>(size - skipped, 0, fit);
+      from_.offset += skipped * from_.strides[d];
+      placed_[d] = {first, step};
+    }
+    image_ = Shape::Array(lhs.shape().type, dims);
   }
-  Literal padded(Shape::Array(lhs.shape().type, dims));
-  View to{0, RowMajorStrides(dims)};
-  for (size_t d = 0; d < dims.size(); ++d) {
-    to.offset += placed[d].first * to.strides[d];
-    to.strides[d] *= placed[d].second;
-  }
-  CopyStrided(taken, lhs.bytes(), from, padded.bytes(), to, LiteralBytesOf(lhs.shape().type));
-  return padded;
-}
 
-int64_t PaddedBytes(const Literal& lhs, const Window& window, const Ints& spatial) {
-  Shape shape = lhs.shape();
-  for (size_t i = 0; i < spatial.size(); ++i) {
-    const WindowDim& w = window.dims[i];
-    const int64_t size = shape.dims[spatial[i]];
-    const int64_t dilated = size == 0 ? 0 : (size - 1) * w.base_dilation + 1;
-    shape.dims[spatial[i]] = std::max<int64_t>(0, dilated + w.pad_low + w.pad_high);
+  int64_t image_bytes() const { return image_.LiteralBytes(); }
+  // Room for that many images; their strides.
+  Dims Reserve(int64_t images) {
+    Shape shape = image_;
+    shape.dims[batch_] = images;
+    literal_ = Literal(shape);
+    return RowMajorStrides(shape.dims);
   }
-  return shape.LiteralBytes();
-}
+  // The images from `first` on; what lies beyond them is left over.
+  const Literal& Fill(int64_t first, int64_t count) {
+    View from = from_, to{0, RowMajorStrides(literal_.shape().dims)};
+    from.offset += first * from.strides[batch_];
+    for (size_t d = 0; d < placed_.size(); ++d) {
+      to.offset += placed_[d].first * to.strides[d];
+      to.strides[d] *= placed_[d].second;
+    }
+    taken_[batch_] = count;
+    CopyStrided(taken_, lhs_.bytes(), from, literal_.bytes(), to,
+                LiteralBytesOf(lhs_.shape().type));
+    return literal_;
+  }
+
+ private:
+  const Literal& lhs_;
+  int64_t batch_;
+  Dims taken_;
+  std::vector<std::pair<int64_t, int64_t>> placed_;  // first place, step
+  View from_;
+  Shape image_;
+  Literal literal_;
+};
+
+// The places of a sum: the window's, of an input feature. In the order of the input, so that it is
+// read in order.
+struct Depth {
+  struct Dim {
+    int64_t size, lhs, rhs;  // strides
+  };
+  std::vector<Dim> dims;
+
+  void Add(int64_t size, int64_t lhs, int64_t rhs) { dims.push_back({size, lhs, rhs}); }
+  std::vector<int64_t> Offsets(bool of_rhs) const {
+    Dims sizes, strides;
+    for (const Dim& d : dims) {
+      sizes.push_back(d.size);
+      strides.push_back(of_rhs ? d.rhs : d.lhs);
+    }
+    return StridedOffsets(sizes, strides);
+  }
+  void Sort() {
+    std::stable_sort(dims.begin(), dims.end(),
+                     [](const Dim& a, const Dim& b) { return a.lhs > b.lhs; });
+  }
+};
 
 void Shift(std::vector<int64_t>* table, int64_t by) {
   for (int64_t& x : *table) x += by;
@@ -105,82 +146,95 @@ bool EvalConvolution(const Literal& lhs, const Literal& rhs, absl::Span<const At
     *error = "a convolution whose window has other sizes than its kernel";
     return false;
   }
+  const bool round = RoundsToBF16(attrs, options);
+  const Type type = lhs.shape().type;
+  const bool trivial = IsTrivial(window);
+  const bool converts =
+      round || !IsNative(type) || rhs.shape().type != type || out->shape().type != type;
+  const int64_t images = lhs.shape().dims[n.lhs_batch], batch = images / batch_groups;
+  const bool in_order = batch_groups == 1 || batch == 1;  // images are those of the result
+  PaddedImages padded(lhs, window, n);
+  // Images at a time. Operands that are converted are so each time.
+  constexpr int64_t kCached = int64_t{4} << 20;  // bytes
+  int64_t at_once = images;
+  if (!trivial && !converts && in_order) {
+    at_once = std::clamp<int64_t>(kCached / std::max<int64_t>(1, padded.image_bytes()), 1, images);
+  }
   const int64_t limit = options.memory_limit > 0 ? options.memory_limit : DefaultMemoryLimit();
-  if (PaddedBytes(lhs, window, n.lhs_spatial) > limit) {
+  int64_t bytes = 0;
+  if (__builtin_mul_overflow(padded.image_bytes(), at_once, &bytes) || bytes > limit) {
     *error = absl::StrCat("a convolution whose padded input takes more than ", limit, " bytes");
     return false;
   }
-  std::optional<Literal> padded;
-  if (!IsTrivial(window)) padded = Padded(lhs, window, n.lhs_spatial);
-  const Literal& input = padded ? *padded : lhs;
-  const Dims in = RowMajorStrides(input.shape().dims), kernel = RowMajorStrides(rhs.shape().dims);
+  const Dims in = trivial ? RowMajorStrides(lhs.shape().dims) : padded.Reserve(at_once);
+  const Dims kernel = RowMajorStrides(rhs.shape().dims);
   const Dims& out_dims = out->shape().dims;
-  const int64_t batch = lhs.shape().dims[n.lhs_batch] / batch_groups;
   const int64_t features = rhs.shape().dims[n.rhs_in];
   const int64_t outputs = rhs.shape().dims[n.rhs_out] / groups;
 
-  Dims spatial, spatial_strides, depth_dims, depth_lhs, depth_rhs;
+  Dims spatial, spatial_strides;
+  Depth depth;
   int64_t reversed = 0;  // where the kernel's table starts
   for (size_t i = 0; i < window.dims.size(); ++i) {
     const WindowDim& w = window.dims[i];
     spatial.push_back(out_dims[n.out_spatial[i]]);
     spatial_strides.push_back(w.stride * in[n.lhs_spatial[i]]);
-    depth_dims.push_back(w.size);
-    depth_lhs.push_back(w.window_dilation * in[n.lhs_spatial[i]]);
     const int64_t stride = kernel[n.rhs_spatial[i]];
-    depth_rhs.push_back(w.reversed ? -stride : stride);
+    depth.Add(w.size, w.window_dilation * in[n.lhs_spatial[i]], w.reversed ? -stride : stride);
     if (w.reversed) reversed += (w.size - 1) * stride;
   }
-  depth_dims.push_back(features);
-  depth_lhs.push_back(in[n.lhs_feature]);
-  depth_rhs.push_back(kernel[n.rhs_in]);
-  const int64_t lhs_step =
-      feature_groups > 1 ? features * in[n.lhs_feature] : batch * in[n.lhs_batch];
+  depth.Add(features, in[n.lhs_feature], kernel[n.rhs_in]);
+  depth.Sort();
 
   // A product for each image and group, [output][position]: that is the result as it lies where
-  // its order is batch, feature, positions.
-  Side image{{}, StridedOffsets(spatial, spatial_strides), StridedOffsets(depth_dims, depth_lhs)};
-  Side weights{
-      {}, StridedOffsets({outputs}, {kernel[n.rhs_out]}), StridedOffsets(depth_dims, depth_rhs)};
+  // its order is batch, feature, positions. Features last, as most programs have them: images are
+  // rows, so that outputs lie side by side.
+  const bool rows = groups == 1 && n.out_feature + 1 == static_cast<int64_t>(out_dims.size());
+  Side image{{}, StridedOffsets(spatial, spatial_strides), depth.Offsets(false)};
+  Side weights{{}, StridedOffsets({outputs}, {kernel[n.rhs_out]}), depth.Offsets(true)};
   Shift(&weights.contract, reversed);
-  for (int64_t b = 0; b < batch; ++b) {
-    for (int64_t g = 0; g < groups; ++g) {
-      image.batch.push_back(b * in[n.lhs_batch] + g * lhs_step);
-      weights.batch.push_back(g * outputs * kernel[n.rhs_out]);
-    }
-  }
-  Dims product_dims{batch, groups * outputs};
-  product_dims.insert(product_dims.end(), spatial.begin(), spatial.end());
   const Dims out_strides = RowMajorStrides(out_dims);
-  View to{0, {out_strides[n.out_batch], out_strides[n.out_feature]}};
+  Dims product_dims{batch};
+  View to{0, {out_strides[n.out_batch]}};
+  if (!rows) product_dims.push_back(groups * outputs);
+  if (!rows) to.strides.push_back(out_strides[n.out_feature]);
+  product_dims.insert(product_dims.end(), spatial.begin(), spatial.end());
   for (int64_t d : n.out_spatial) to.strides.push_back(out_strides[d]);
-  const bool round = RoundsToBF16(attrs, options);
-  if (to.strides == RowMajorStrides(product_dims)) {
-    return Contract(rhs, input, weights, image, round, out, error);
-  }
-  // Features last, as most programs have them: images are rows, so that outputs lie side by side.
-  if (groups == 1 && n.out_feature + 1 == static_cast<int64_t>(out_dims.size())) {
-    Side rows{{0}, {}, image.contract}, columns{{0}, weights.free, weights.contract};
-    for (int64_t b : image.batch) {
-      for (int64_t position : image.free) rows.free.push_back(b + position);
+  if (rows) product_dims.push_back(outputs);
+  if (rows) to.strides.push_back(out_strides[n.out_feature]);
+  const bool in_place = to.strides == RowMajorStrides(product_dims);
+  std::optional<Literal> own;
+  if (!in_place) own.emplace(Shape::Array(out->shape().type, product_dims));
+  Literal* product = in_place ? out : &*own;
+  const int64_t per_image = product->size() / std::max<int64_t>(1, in_order ? images : 1);
+
+  for (int64_t first = 0; first < images; first += at_once) {
+    const int64_t count = std::min(at_once, images - first);
+    const Literal& input = trivial ? lhs : padded.Fill(first, count);
+    Side left = weights, right = image;
+    for (int64_t b = 0; b < (batch_groups > 1 ? batch : count); ++b) {
+      const int64_t of_image = b * in[n.lhs_batch];
+      if (rows) {
+        const std::vector<int64_t>& positions = image.free;
+        if (b == 0) right.free.clear();
+        for (int64_t position : positions) right.free.push_back(of_image + position);
+        continue;
+      }
+      for (int64_t g = 0; g < (batch_groups > 1 ? count / batch : groups); ++g) {
+        const int64_t group = batch_groups > 1 ? first / batch + g : g;
+        right.batch.push_back(of_image + g * (batch_groups > 1 ? batch * in[n.lhs_batch]
+                                                               : features * in[n.lhs_feature]));
+        left.batch.push_back(group * outputs * kernel[n.rhs_out]);
+      }
     }
-    product_dims.assign(1, batch);
-    product_dims.insert(product_dims.end(), spatial.begin(), spatial.end());
-    product_dims.push_back(outputs);
-    to.strides.erase(to.strides.begin() + 1);
-    to.strides.push_back(out_strides[n.out_feature]);
-    if (to.strides == RowMajorStrides(product_dims)) {
-      return Contract(input, rhs, rows, columns, round, out, error);
-    }
-    Literal product(Shape::Array(out->shape().type, product_dims));
-    if (!Contract(input, rhs, rows, columns, round, &product, error)) return false;
-    CopyStrided(product_dims, product.bytes(), {0, RowMajorStrides(product_dims)}, out->bytes(), to,
-                LiteralBytesOf(out->shape().type));
-    return true;
+    if (rows) left.batch = right.batch = {0};
+    const bool ok =
+        rows ? Contract(input, rhs, right, left, round, product, error, first * per_image)
+             : Contract(rhs, input, left, right, round, product, error, first * per_image);
+    if (!ok) return false;
   }
-  Literal product(Shape::Array(out->shape().type, product_dims));
-  if (!Contract(rhs, input, weights, image, round, &product, error)) return false;
-  CopyStrided(product_dims, product.bytes(), {0, RowMajorStrides(product_dims)}, out->bytes(), to,
+  if (in_place) return true;
+  CopyStrided(product_dims, product->bytes(), {0, RowMajorStrides(product_dims)}, out->bytes(), to,
               LiteralBytesOf(out->shape().type));
   return true;
 }

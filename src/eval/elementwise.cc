@@ -2,6 +2,7 @@
 // compare, select, clamp.
 #include "src/eval/elementwise.h"
 
+#include <algorithm>
 #include <cstring>
 #include <type_traits>
 
@@ -69,17 +70,26 @@ bool EvalSelect(const Literal& pred, const Literal& on_true, const Literal& on_f
                 Literal* out) {
   const bool scalar = pred.size() == 1 && out->size() != 1;
   if (out->size() == 0) return true;
-  if (scalar) {
-    const Literal& chosen = pred.bytes()[0] ? on_true : on_false;
-    std::memmove(out->bytes(), chosen.bytes(), out->byte_size());  // may be *out itself
-    return true;
-  }
+  const auto one = [&](const Literal& x) { return x.size() == 1 && out->size() != 1; };
   VisitElementSize(LiteralBytesOf(out->shape().type), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const uint8_t* p = pred.bytes();
     const T *a = on_true.data<T>(), *b = on_false.data<T>();
     T* to = out->data<T>();
-    for (int64_t i = 0, n = out->size(); i < n; ++i) to[i] = p[i] ? a[i] : b[i];
+    const int64_t n = out->size();
+    if (scalar) {
+      const Literal& chosen = p[0] ? on_true : on_false;
+      if (one(chosen)) {
+        std::fill_n(to, n, *chosen.data<T>());
+      } else {
+        std::memmove(to, chosen.bytes(), out->byte_size());  // may be *out itself
+      }
+    } else if (one(on_true) || one(on_false)) {
+      const int64_t step_a = one(on_true) ? 0 : 1, step_b = one(on_false) ? 0 : 1;
+      for (int64_t i = 0; i < n; ++i) to[i] = p[i] ? a[i * step_a] : b[i * step_b];
+    } else {
+      for (int64_t i = 0; i < n; ++i) to[i] = p[i] ? a[i] : b[i];
+    }
   });
   return true;
 }

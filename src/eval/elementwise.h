@@ -1,7 +1,8 @@
 // Element-wise operations on literals: unary, binary, compare, select, clamp, casts. One function
 // an opcode family, written once over the compute types of native.h.
 //
-// Operands have the dimensions of *out or hold one element (select, clamp). *out is allocated and
+// Operands have the dimensions of *out; those of compare, select, clamp and binary operations may
+// hold one element, which stands for as many as wanted. *out is allocated and
 // has the result's shape; it may be an operand of its own type. False and *error where a type is
 // not supported.
 #pragma once

@@ -122,6 +122,35 @@ void FindKept(const Computation& computation, bool is_body, Plan* plan) {
   }
 }
 
+// Takes an operand of one element for an array of equal ones (elementwise.h).
+bool TakesSplats(const Instruction& in) {
+  switch (in.op) {
+    case Op::kCompare:
+    case Op::kSelect:
+    case Op::kClamp:
+      return in.shape.IsArray();
+    default:
+      return InfoOf(in.op).op_class == OpClass::kElementwise && in.operands.size() == 2 &&
+             in.op != Op::kStochasticConvert && in.op != Op::kMap &&
+             ClassOf(in.shape.type) != TypeClass::kComplex;
+  }
+}
+
+void FindSplats(const Computation& computation, Plan* plan) {
+  const int n = static_cast<int>(computation.instructions.size());
+  plan->splat.resize(n, false);
+  for (int i = 0; i < n; ++i) {
+    const Instruction& in = *computation.instructions[i];
+    if (in.op == Op::kBroadcast && i != plan->root && !plan->dynamic[i]) {
+      const TypeClass type = ClassOf(in.shape.type);
+      plan->splat[i] = in.operands[0]->shape.ElementCount() == 1 && type != TypeClass::kComplex;
+    }
+    for (int operand : plan->operands[i]) {
+      if (!TakesSplats(in) || plan->dynamic[i]) plan->splat[operand] = false;
+    }
+  }
+}
+
 bool HasDynamic(const Shape& shape) {
   if (shape.is_dynamic()) return true;
   for (const Shape& element : shape.elements) {
@@ -190,6 +219,7 @@ Plan MakePlan(const Computation& computation, bool is_body) {
       read_later[operand] = true;
     }
   }
+  FindSplats(computation, &plan);
   FindTakers(computation, &plan);
   FindKept(computation, is_body, &plan);
   return plan;

@@ -17,6 +17,9 @@ struct Plan {
   // A get-tuple-element that is the last to read this element of a tuple that is only read so: it
   // takes the element, which may then be written in place.
   std::vector<bool> takes_element;
+  // A broadcast of one element that only operations read which take one element for as many as they
+  // want: the element passes for the array.
+  std::vector<bool> splat;
   std::vector<bool> dynamic;    // the result or an operand has a dynamic dimension
   std::vector<int> parameters;  // position of each parameter by number
   int root = 0;

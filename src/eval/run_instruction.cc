@@ -27,11 +27,28 @@ bool WorksInPlace(const Instruction& in, size_t i) {
       return i == 0;
     case Op::kScatter:
       return i < in.operands.size() / 2;
+    case Op::kBatchNormTraining:
+    case Op::kBatchNormGrad:
+      return i == 0 || i == 4;
     case Op::kMap:
     case Op::kConvert:
     case Op::kBitcastConvert:
     case Op::kStochasticConvert:
       return false;
+    default:
+      return InfoOf(in.op).op_class == OpClass::kElementwise;
+  }
+}
+
+// Writes every element of its result, whatever lay there.
+bool WritesAll(const Instruction& in) {
+  switch (in.op) {
+    case Op::kBroadcast:
+    case Op::kTranspose:
+    case Op::kBatchNormTraining:
+    case Op::kBatchNormInference:
+    case Op::kBatchNormGrad:
+      return true;
     default:
       return InfoOf(in.op).op_class == OpClass::kElementwise;
   }
@@ -118,6 +135,9 @@ std::optional<Value> Run::Evaluate(const Instruction& in, Operands* operands) {
       return Unsupported(in, absl::StrCat(OpName(in.op),
                                           ": it speaks with a host or device that is "
                                           "not there"));
+    case Op::kBroadcast:
+      if (Top().plan->splat[Top().next]) return std::move((*operands)[0]);
+      break;
     case Op::kCopy:
       if (in.shape.IsTuple()) return std::move((*operands)[0]);
       break;
@@ -166,7 +186,7 @@ int Run::Replaced(const Instruction& in, const Shape& shape, const Operands& ope
                   size_t result) {
   for (size_t i = 0; i < operands.size(); ++i) {
     const Value& x = operands[i];
-    const bool own = in.op != Op::kScatter || i == result;
+    const bool own = in.op == Op::kScatter ? i == result : result == 0;
     if (own && x.owner && x.owner.use_count() == 1 && WorksInPlace(in, i) &&
         x.literal->shape().type == shape.type && x.literal->byte_size() == shape.LiteralBytes()) {
       return static_cast<int>(i);
@@ -189,7 +209,7 @@ bool Run::Allocate(const Instruction& in, const std::vector<Shape>& shapes,
   if (!Fits(in, bytes)) return false;
   for (size_t r = 0; r < shapes.size(); ++r) {
     if (replaced[r] < 0) {
-      outs->emplace_back(shapes[r]);
+      outs->push_back(memory_.Make(shapes[r], WritesAll(in)));
       if (in.op == Op::kScatter) {
         const Literal& from = *(*arrays)[r];
         std::memcpy(outs->back().bytes(), from.bytes(), from.byte_size());
@@ -217,7 +237,7 @@ std::optional<Value> Run::OneResult(const Instruction& in, std::vector<const Lit
     (*arrays)[replaced] = &out;
   } else {
     if (!Fits(in, in.shape.LiteralBytes())) return std::nullopt;
-    out = Literal(in.shape);
+    out = memory_.Make(in.shape, WritesAll(in));
     if (in.op == Op::kScatter) {
       std::memcpy(out.bytes(), (*arrays)[0]->bytes(), (*arrays)[0]->byte_size());
     }

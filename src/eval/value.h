@@ -11,8 +11,20 @@
 
 namespace tpuc {
 
-struct Memory {
-  int64_t live = 0, limit = 0;  // bytes
+// What values take, in bytes, and large arrays nobody holds any more: their pages serve the next
+// ones, which saves the host from giving zeroed ones each time. What lives and what is kept stays
+// within the most that lived at once.
+class Memory {
+ public:
+  int64_t live = 0, limit = 0;
+
+  // An array of the shape; zeros, unless `any` contents will do.
+  Literal Make(const Shape& shape, bool any);
+  void Give(std::vector<uint8_t> bytes);
+
+ private:
+  int64_t peak_ = 0, kept_bytes_ = 0;
+  std::vector<std::vector<uint8_t>> kept_;  // the oldest first
 };
 
 struct CountedArray {
@@ -20,7 +32,10 @@ struct CountedArray {
       : literal(std::move(value)), memory(counted), bytes(literal.byte_size()) {
     memory->live += bytes;
   }
-  ~CountedArray() { memory->live -= bytes; }
+  ~CountedArray() {
+    memory->live -= bytes;
+    memory->Give(literal.TakeBytes());
+  }
   CountedArray(const CountedArray&) = delete;
   CountedArray& operator=(const CountedArray&) = delete;
 

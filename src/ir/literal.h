@@ -45,6 +45,7 @@ class Literal {
   }
   uint8_t* bytes() { return data_.data(); }
   const uint8_t* bytes() const { return data_.data(); }
+  std::vector<uint8_t> TakeBytes() { return std::move(data_); }  // no data is left
   int64_t byte_size() const { return static_cast<int64_t>(data_.size()); }
 
   std::vector<Literal>& elements() { return elements_; }  // of a tuple

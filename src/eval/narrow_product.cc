@@ -1,0 +1,194 @@
+// Narrow products (narrow_product.h). What is left of a run when no whole vector fits is done by
+// half and quarter vectors, then one by one: nothing is read beyond a run.
+#include "src/eval/narrow_product.h"
+
+#include <algorithm>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "src/eval/narrow_product.cc"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tpuc::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// How many vectors of D may be loaded from `left` places at a step of 1 or 2 (whose last load reads
+// one place more than it uses).
+template <class D>
+int64_t Loadable(D d, int64_t left, int64_t step) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  return step == 1 ? left / lanes : step == 2 ? (left - 1) / lanes : 0;
+}
+
+template <class D, typename T>
+HWY_ATTR hn::Vec<D> LoadStep(D d, const T* from, int64_t step) {
+  if (step == 1) return hn::LoadU(d, from);
+  hn::Vec<D> even, odd;
+  hn::LoadInterleaved2(d, from, even, odd);
+  return even;
+}
+
+// c[j] = sum over p of x[p] * line[p][j * step], for as many j from *at on as vectors of D cover.
+template <class D, typename T>
+HWY_ATTR void ShallowVectors(D d, const OffsetRun& run, absl::Span<const T> x, const T* const* line,
+                             int64_t* at, T* c) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t v = Loadable(d, run.count - *at, run.step); v > 0; --v, *at += lanes) {
+    auto sum = hn::Zero(d);
+    for (size_t p = 0; p < x.size(); ++p) {
+      sum = hn::MulAdd(hn::Set(d, x[p]), LoadStep(d, line[p] + *at * run.step, run.step), sum);
+    }
+    hn::StoreU(sum, d, c + *at);
+  }
+}
+
+template <typename T>
+HWY_ATTR void Shallow(int64_t m, int64_t n, int64_t k, const Indexed<T>& a, const Indexed<T>& b,
+                      absl::Span<const OffsetRun> runs, T* c) {
+  std::vector<T> x(k);
+  std::vector<const T*> line(k);
+  for (int64_t i = 0; i < m; ++i, c += n) {
+    for (int64_t p = 0; p < k; ++p) x[p] = a.data[a.row[i] + a.column[p]];
+    for (const OffsetRun& run : runs) {
+      for (int64_t p = 0; p < k; ++p) line[p] = b.data + b.row[p] + b.column[run.first];
+      T* to = c + run.first;
+      int64_t at = 0;
+      ShallowVectors<hn::ScalableTag<T>, T>({}, run, x, line.data(), &at, to);
+      ShallowVectors<hn::CappedTag<T, 8>, T>({}, run, x, line.data(), &at, to);
+      ShallowVectors<hn::CappedTag<T, 4>, T>({}, run, x, line.data(), &at, to);
+      for (; at < run.count; ++at) {
+        T sum{0};
+        for (int64_t p = 0; p < k; ++p) sum += x[p] * line[p][at * run.step];
+        to[at] = sum;
+      }
+    }
+  }
+}
+
+// Adds products of the run's places from *at on to the first lanes of `sums`, as many as vectors of
+// D cover.
+template <class D, typename T>
+HWY_ATTR void DeepVectors(D d, const OffsetRun& run, const T* a, const T* b, int64_t* at, T* sums) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t vectors = std::min(Loadable(d, run.count - *at, run.step),
+                                   Loadable(d, run.count - *at, run.other_step));
+  if (vectors <= 0) return;
+  auto sum = hn::LoadU(d, sums);
+  for (int64_t v = 0; v < vectors; ++v, *at += lanes) {
+    sum = hn::MulAdd(LoadStep(d, a + *at * run.step, run.step),
+                     LoadStep(d, b + *at * run.other_step, run.other_step), sum);
+  }
+  hn::StoreU(sum, d, sums);
+}
+
+template <typename T>
+HWY_ATTR void Deep(int64_t m, int64_t n, const Indexed<T>& a, const Indexed<T>& b,
+                   absl::Span<const OffsetRun> runs, T* c) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
+  std::vector<T> sums(m * n * lanes, T{0});
+  for (const OffsetRun& run : runs) {
+    T* to = sums.data();
+    for (int64_t i = 0; i < m; ++i) {
+      const T* left = a.data + a.row[i] + a.column[run.first];
+      for (int64_t j = 0; j < n; ++j, to += lanes) {
+        const T* right = b.data + b.row[run.first] + b.column[j];
+        int64_t at = 0;
+        DeepVectors<hn::ScalableTag<T>, T>({}, run, left, right, &at, to);
+        DeepVectors<hn::CappedTag<T, 8>, T>({}, run, left, right, &at, to);
+        DeepVectors<hn::CappedTag<T, 4>, T>({}, run, left, right, &at, to);
+        for (; at < run.count; ++at) to[0] += left[at * run.step] * right[at * run.other_step];
+      }
+    }
+  }
+  for (int64_t i = 0; i < m * n; ++i) {
+    c[i] = T{0};
+    for (int64_t l = 0; l < lanes; ++l) c[i] += sums[i * lanes + l];
+  }
+}
+
+void ShallowF32(int64_t m, int64_t n, int64_t k, const Indexed<float>& a, const Indexed<float>& b,
+                absl::Span<const OffsetRun> runs, float* c) {
+  Shallow(m, n, k, a, b, runs, c);
+}
+void ShallowF64(int64_t m, int64_t n, int64_t k, const Indexed<double>& a, const Indexed<double>& b,
+                absl::Span<const OffsetRun> runs, double* c) {
+  Shallow(m, n, k, a, b, runs, c);
+}
+void DeepF32(int64_t m, int64_t n, const Indexed<float>& a, const Indexed<float>& b,
+             absl::Span<const OffsetRun> runs, float* c) {
+  Deep(m, n, a, b, runs, c);
+}
+void DeepF64(int64_t m, int64_t n, const Indexed<double>& a, const Indexed<double>& b,
+             absl::Span<const OffsetRun> runs, double* c) {
+  Deep(m, n, a, b, runs, c);
+}
+
+}  // namespace tpuc::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tpuc {
+
+HWY_EXPORT(ShallowF32);
+HWY_EXPORT(ShallowF64);
+HWY_EXPORT(DeepF32);
+HWY_EXPORT(DeepF64);
+
+void ShallowProduct(int64_t m, int64_t n, int64_t k, const Indexed<float>& a,
+                    const Indexed<float>& b, absl::Span<const OffsetRun> runs, float* c) {
+  HWY_DYNAMIC_DISPATCH(ShallowF32)(m, n, k, a, b, runs, c);
+}
+void ShallowProduct(int64_t m, int64_t n, int64_t k, const Indexed<double>& a,
+                    const Indexed<double>& b, absl::Span<const OffsetRun> runs, double* c) {
+  HWY_DYNAMIC_DISPATCH(ShallowF64)(m, n, k, a, b, runs, c);
+}
+void DeepProduct(int64_t m, int64_t n, const Indexed<float>& a, const Indexed<float>& b,
+                 absl::Span<const OffsetRun> runs, float* c) {
+  HWY_DYNAMIC_DISPATCH(DeepF32)(m, n, a, b, runs, c);
+}
+void DeepProduct(int64_t m, int64_t n, const Indexed<double>& a, const Indexed<double>& b,
+                 absl::Span<const OffsetRun> runs, double* c) {
+  HWY_DYNAMIC_DISPATCH(DeepF64)(m, n, a, b, runs, c);
+}
+
+namespace {
+
+// Runs of places whose steps in all lists stay the same.
+template <typename Step>
+std::vector<OffsetRun> Runs(int64_t size, Step step) {
+  std::vector<OffsetRun> runs;
+  for (int64_t j = 0; j < size; ++j) {
+    if (!runs.empty()) {
+      OffsetRun& last = runs.back();
+      const auto [a, b] = step(j);
+      if (last.count == 1) {
+        last.step = a;
+        last.other_step = b;
+      }
+      if (last.step == a && last.other_step == b) {
+        ++last.count;
+        continue;
+      }
+    }
+    runs.push_back({j, 1});
+  }
+  return runs;
+}
+
+}  // namespace
+
+std::vector<OffsetRun> RunsOf(const std::vector<int64_t>& offsets) {
+  return Runs(static_cast<int64_t>(offsets.size()), [&](int64_t j) {
+    return std::pair{offsets[j] - offsets[j - 1], int64_t{1}};
+  });
+}
+
+std::vector<OffsetRun> CommonRuns(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
+  return Runs(static_cast<int64_t>(a.size()), [&](int64_t j) {
+    return std::pair{a[j] - a[j - 1], b[j] - b[j - 1]};
+  });
+}
+
+}  // namespace tpuc
+#endif  // HWY_ONCE
