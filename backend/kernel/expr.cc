@@ -97,6 +97,9 @@ std::optional<int64_t> EvaluateExpr(const Expr& e, const ExprValues& values) {
       return values.params[e.value].value;
     case Expr::Kind::kPrefetch:
       return PrefetchedScalar(e, values);
+    case Expr::Kind::kOperand:
+      if (!in(values.operands.size())) return std::nullopt;
+      return values.operands[e.value];
     case Expr::Kind::kBlocks:
       if (!in(values.blocks.size()) || e.args.empty() || !values.blocks[e.value].tables) {
         return std::nullopt;
@@ -125,14 +128,25 @@ std::optional<int64_t> EvaluateExpr(const Expr& e, const ExprValues& values) {
   return result;
 }
 
-bool UsesAxis(const Expr& e) {
-  if (e.kind == Expr::Kind::kAxis) return true;
-  return std::any_of(e.args.begin(), e.args.end(), UsesAxis);
+bool UsesAxis(const Expr& e, int64_t first) {
+  if (e.kind == Expr::Kind::kAxis) return e.value >= first;
+  return std::any_of(e.args.begin(), e.args.end(),
+                     [&](const Expr& a) { return UsesAxis(a, first); });
+}
+
+bool UsesOperand(const Expr& e) {
+  if (e.kind == Expr::Kind::kOperand) return true;
+  return std::any_of(e.args.begin(), e.args.end(), UsesOperand);
 }
 
 bool UsesParam(const Expr& e) {
   if (e.kind == Expr::Kind::kParam) return true;
   return std::any_of(e.args.begin(), e.args.end(), UsesParam);
+}
+
+bool UsesRef(const Expr& e, int ref) {
+  if (e.kind == Expr::Kind::kPrefetch && e.value == ref) return true;
+  return std::any_of(e.args.begin(), e.args.end(), [&](const Expr& a) { return UsesRef(a, ref); });
 }
 
 bool UsesPrefetch(const Expr& e) {
@@ -142,6 +156,10 @@ bool UsesPrefetch(const Expr& e) {
 
 bool KnownBeforeRun(const Kernel& kernel, const Expr& e) {
   if (e.kind == Expr::Kind::kPrefetch && kernel.refs[e.value].constant == nullptr) return false;
+  if (e.kind == Expr::Kind::kOperand) return false;
+  if (e.kind == Expr::Kind::kNum && e.value >= static_cast<int64_t>(kernel.grid.size())) {
+    return false;
+  }
   if (e.kind == Expr::Kind::kNum && e.value < static_cast<int64_t>(kernel.grid.size()) &&
       !kernel.grid[e.value].most.empty()) {
     return false;
@@ -175,9 +193,13 @@ bool ReevaluateWindows(Kernel* kernel) {
       *out = *v;
     }
   };
-  for (GridAxis& axis : kernel->grid) {
-    set(axis.most.empty() ? axis.size : axis.most[0], &axis.extent, 0);
-  }
+  const auto set_grid = [&](std::vector<GridAxis>* grid) {
+    for (GridAxis& axis : *grid) {
+      set(axis.most.empty() ? axis.size : axis.most[0], &axis.extent, 0);
+    }
+  };
+  set_grid(&kernel->grid);
+  for (Pipeline& p : kernel->pipelines) set_grid(&p.grid);
   for (Ref& ref : kernel->refs) {
     for (size_t d = 0; d < ref.dim_exprs.size() && d < ref.shape.dims.size(); ++d) {
       set(ref.dim_exprs[d], &ref.shape.dims[d], 0);

@@ -23,6 +23,7 @@ struct ExprValues {
   absl::Span<const int64_t> extents = {};        // .. where axes have other extents in this run
   absl::Span<const Literal* const> arrays = {};  // by ref: what prefetched scalars are read from
   absl::Span<const Blocks> blocks = {};
+  absl::Span<const int64_t> operands = {};  // of the pipeline around
 };
 // Of a kernel before it runs: prefetched scalars have values where they are constants. `arrays` is
 // filled and must live as long as the result.
@@ -31,7 +32,9 @@ ExprValues ValuesOf(const Kernel& kernel, absl::Span<const int64_t> point,
 
 // Nothing on division by zero, overflow, or a name without a value.
 std::optional<int64_t> EvaluateExpr(const Expr& e, const ExprValues& values);
-bool UsesAxis(const Expr& e);                              // any grid index
+bool UsesAxis(const Expr& e, int64_t first = 0);           // any grid index from `first` on
+bool UsesOperand(const Expr& e);                           // any value of the body
+bool UsesRef(const Expr& e, int ref);                      // any scalar of this one
 bool UsesPrefetch(const Expr& e);                          // any prefetched scalar
 bool KnownBeforeRun(const Kernel& kernel, const Expr& e);  // no scalar that an input holds
 bool UsesParam(const Expr& e);

@@ -33,7 +33,9 @@ absl::string_view Node::StringAttr(AttrId id) const {
   return text == nullptr ? absl::string_view() : absl::string_view(*text);
 }
 
-int64_t Kernel::GridSteps() const {
+namespace {
+
+int64_t StepsOf(const std::vector<GridAxis>& grid) {
   int64_t steps = 1;
   for (const GridAxis& axis : grid) {
     if (axis.extent <= 0) return 0;
@@ -41,6 +43,25 @@ int64_t Kernel::GridSteps() const {
     steps *= axis.extent;
   }
   return steps;
+}
+
+}  // namespace
+
+int64_t Kernel::GridSteps() const { return StepsOf(grid); }
+int64_t Pipeline::GridSteps() const { return StepsOf(grid); }
+
+std::vector<GridAxis> Kernel::AxesIn(int pipeline) const {
+  if (pipeline < 0) return grid;
+  const Pipeline& p = pipelines[pipeline];
+  std::vector<GridAxis> axes = AxesIn(p.around);
+  axes.insert(axes.end(), p.grid.begin(), p.grid.end());
+  return axes;
+}
+
+const GridAxis& Kernel::AxisOf(const Node& node) const {
+  if (node.pipeline < 0) return grid[node.axis];
+  const Pipeline& p = pipelines[node.pipeline];
+  return p.grid[node.axis - p.first_axis];
 }
 
 std::vector<int> Kernel::Inputs() const {

@@ -61,9 +61,10 @@ struct Expr {
     kSelect,    // args[0] != 0 ? args[1] : args[2]
     kPrefetch,  // element args of the prefetch ref `value`
     kBlocks,    // number args[0] (BlockCount) of blocks declaration `value`
+    kOperand,   // in a Pipeline: its node's scalar operand `value`
   };
   Kind kind = Kind::kConst;
-  int64_t value = 0;  // kConst; kAxis, kNum: axis; kParam: parameter; kPrefetch: ref
+  int64_t value = 0;  // kConst; kAxis, kNum: axis; kParam: parameter; kPrefetch: ref; kOperand
   std::vector<Expr> args;
   static Expr Const(int64_t v) {
     Expr e;
@@ -145,8 +146,13 @@ struct Ref {  // an operand or a scratch buffer
   std::string table;  // where the constant is from: "B.row" of blocks B
   Loc loc;
   int window_of = -1;  // kIn, kOut of a Pipeline: the kHbm ref that it is a window of
+  int pipeline = -1;   // .. and which of Kernel::pipelines it is of
   // Given at each call, as the in and out refs of Step::operands are.
   bool IsOperand() const { return role != Role::kScratch && !constant && window_of < 0; }
+  // Has an address from outside when the kernel runs: operands, constants, scratch in HBM.
+  bool HasAddress() const {
+    return window_of < 0 && (role != Role::kScratch || space == Space::kHbm);
+  }
   // Moved by the pipeline, or a view of an operand in VMEM; constants too.
   bool IsWindow() const {
     return (role == Role::kIn || role == Role::kOut) && space == Space::kWindow && window_of < 0;
@@ -177,14 +183,12 @@ struct RefView {
   std::vector<bool> dropped;  // of size 1, not in the copied shape
 };
 
-struct Pipeline;
-
 struct Node {
   enum class Kind : uint8_t {
     kHlo,        // op on operands
     kLoad,       // the slice of ref -> a block value; of a ref in SMEM: one element -> a scalar
     kStore,      // operands[0] -> the slice of ref, where operands[1] (pred of its shape) if given
-    kAxis,       // grid index `axis` (scalar s32)
+    kAxis,       // grid index `axis` (scalar s32); of a Pipeline around: `pipeline` too
     kNumAxis,    // its extent (scalar s32)
     kWhen,       // operands[0] pred[]: regions then, otherwise
     kFor,        // regions[0] runs with kLoopIndex in [lower, upper), or [operands[0], operands[1])
@@ -194,7 +198,8 @@ struct Node {
     kCopyWait,   // the same views: waits until the semaphore holds the copy's bytes and takes them
     kSignal,     // views {semaphore}: adds operands[0]
     kWait,       // views {semaphore}: waits until it holds operands[0] and takes it
-    kPipeline,   // a nested pipeline over kHbm refs: `pipeline`, regions[0] its body at each point
+    kPipeline,   // a nested pipeline over kHbm refs: `pipeline`, regions[0] its body at each
+                 // point; operands: s32 scalars that its sizes and index maps name
   };
   Kind kind = Kind::kHlo;
   Op op = Op::kParameter;  // kHlo
@@ -209,8 +214,8 @@ struct Node {
   int64_t lower = 0, upper = 0;  // kFor without operands
   int64_t unroll = 1;            // kFor: copies of the body a trip; 0: all trips
   std::vector<RefView> views;
-  std::vector<Region> regions;  // kWhen: 1 or 2; kFor, kPipeline: 1; kWhile: 2
-  std::shared_ptr<Pipeline> pipeline;
+  std::vector<Region> regions;   // kWhen: 1 or 2; kFor, kPipeline: 1; kWhile: 2
+  int pipeline = -1;             // kPipeline, kAxis, kNumAxis: of Kernel::pipelines
   std::vector<Expr> dim_exprs;   // of shape.dims where written with parameters; may be empty
   std::vector<Expr> value_expr;  // none, or one: a scalar constant written with parameters
   std::vector<Expr>
@@ -226,11 +231,15 @@ struct Node {
   absl::string_view StringAttr(AttrId id) const;
 };
 
-// The grid of a kPipeline node and the windows it moves. Grid indices of its body are kAxis nodes
-// with axis counting on behind the kernel's own axes.
+// The grid of a kPipeline node and the windows it moves. Its axes count on behind those of the
+// kernel and of the pipelines around it.
 struct Pipeline {
   std::vector<GridAxis> grid;
-  std::vector<int> windows;  // refs with window_of >= 0: the kHbm ref that each is a window of
+  std::vector<int> windows;  // refs with window_of >= 0
+  int around = -1;           // the pipeline whose body it is in; -1: the kernel's
+  int first_axis = 0;        // number of its first axis
+
+  int64_t GridSteps() const;
 };
 
 // assert lhs cmp rhs "message": checked when parameters are set.
@@ -246,17 +255,21 @@ struct Kernel {
   std::vector<Assert> asserts;
   std::vector<Mask> masks;
   std::vector<Blocks> blocks;
-  std::vector<GridAxis> grid;  // last axis fastest; empty: one point
-  std::vector<Ref> refs;       // inputs, outputs, scratch, in order of declaration
-  std::vector<Node> nodes;     // by NodeId
-  Region setup;                // scalar code that runs once before the first index map
+  std::vector<GridAxis> grid;       // last axis fastest; empty: one point
+  std::vector<Ref> refs;            // inputs, outputs, scratch, in order of declaration
+  std::vector<Pipeline> pipelines;  // nested ones, each of one kPipeline node (or its copies)
+  std::vector<Node> nodes;          // by NodeId
+  Region setup;                     // runs once before grid bounds and index maps are read
   Region body;
   std::vector<std::string> ops;  // source opcodes, for reports ("dot" even where canonicalised)
   std::vector<std::string> op_names;  // distinct metadata op_names
   Loc loc;
 
   int64_t GridSteps() const;
-  std::vector<int> Inputs() const;  // ref numbers
+  // The axes that the body of a pipeline (-1: the kernel's) can name, by number.
+  std::vector<GridAxis> AxesIn(int pipeline) const;
+  const GridAxis& AxisOf(const Node& node) const;  // kAxis, kNumAxis
+  std::vector<int> Inputs() const;                 // ref numbers
   std::vector<int> Outputs() const;
 };
 

@@ -42,14 +42,17 @@ class Run {
         windows_(k.refs.size()),
         values_(k.nodes.size()),
         seen_(k.nodes.size(), nullptr),
-        point_(k.grid.size(), 0),
         prefetched_(k.refs.size(), nullptr),
         visited_(k.refs.size()) {
     follow_ = follow_undefined;
     held_.resize(k.refs.size());
     marks_.resize(k.nodes.size());
     for (size_t r = 0; r < k.refs.size(); ++r) {
-      if (k.refs[r].role == Ref::Role::kPrefetch) prefetched_[r] = arrays[r];
+      if (k.refs[r].role == Ref::Role::kPrefetch) {
+        prefetched_[r] = arrays[r];
+      } else if (k.refs[r].space == Ref::Space::kSmem) {
+        prefetched_[r] = &windows_[r].block;
+      }
     }
   }
 
@@ -58,20 +61,20 @@ class Run {
  private:
   bool Fail(std::string what, const Node* node = nullptr, DiagCode code = DiagCode::kKernelRun) {
     *code_ = code;
-    *loc_ = node != nullptr && node->loc.line > 0 ? node->loc : k_.loc;
+    *loc_ = node != nullptr && node->loc.line > 0 ? node->loc
+            : moving_ >= 0                        ? k_.refs[moving_].loc
+                                                  : k_.loc;
     *error_ = absl::StrCat("kernel ", k_.name);
-    for (size_t a = 0; a < point_.size(); ++a) {
-      absl::StrAppend(error_, a == 0 ? " at " : ", ", k_.grid[a].name, "=", point_[a]);
-    }
+    if (!point_.empty()) absl::StrAppend(error_, " at ", PointText());
     if (node != nullptr && !node->place.empty()) absl::StrAppend(error_, ", ", node->place);
     absl::StrAppend(error_, ": ", what);
     return false;
   }
   ExprValues Values() const {
-    return {k_.params, point_, k_.grid, extents_, prefetched_, k_.blocks};
+    return {k_.params, point_, k_.grid, extents_, prefetched_, k_.blocks, operands_};
   }
-  bool SetExtents();
-  bool Advance();
+  bool SetExtents(const std::vector<GridAxis>& grid);
+  bool Advance(size_t first);
   bool Visit(size_t r);
   bool MoveWindow(size_t r);
   bool CopyBlock(size_t r, bool to_array);
@@ -80,12 +83,13 @@ class Run {
   void MarkEdges(size_t r, const Dims& extent);
   UndefinedPtr LoadMarks(const Node& n, const Dims& size, const View& block, const View& value);
   void StoreMarks(const Node& n, const Dims& size, const View& value, const View& block);
-  void MoveMarks(const Node& n, const Dims& size, const View& from, const View& to);
+  void MoveMarks(int source, int target, const std::string& way, const Dims& size, const View& from,
+                 const View& to);
   bool Defined(size_t r, const Dims& extent, const View& block, const View& array);
   std::string PointText() const {
     std::string text;
     for (size_t a = 0; a < point_.size(); ++a) {
-      absl::StrAppend(&text, a == 0 ? "" : ", ", k_.grid[a].name, "=", point_[a]);
+      absl::StrAppend(&text, a == 0 ? "" : ", ", axis_names_[a], "=", point_[a]);
     }
     return text;
   }
@@ -99,6 +103,16 @@ class Run {
   bool RunSlice(NodeId id, const Node& n, bool store);
   bool RunFor(const Node& n);
   bool RunWhile(const Node& n);
+  bool RunPipeline(const Node& n);
+  bool TouchArray(size_t r, const Dims& start, const Dims& extent, bool store);
+  // An array in HBM: an operand, or scratch.
+  Literal* HbmOf(int r) {
+    return k_.refs[r].role == Ref::Role::kScratch ? &windows_[r].block : arrays_[r];
+  }
+  // What a window is a window of.
+  int ArrayOf(size_t r) const {
+    return k_.refs[r].window_of >= 0 ? k_.refs[r].window_of : static_cast<int>(r);
+  }
   void SetScalar(NodeId id, int64_t value) {
     values_[id] = ScalarOf(Type::kS32, value);
     seen_[id] = &values_[id];
@@ -114,6 +128,9 @@ class Run {
   std::vector<Literal> values_;
   std::vector<const Literal*> seen_;  // the value of a node: its own, or a window
   std::vector<int64_t> point_, previous_, loops_, extents_;
+  std::vector<std::string> axis_names_;     // of the grid and of the pipelines around
+  int moving_ = -1;  // the window that was moved last, outside bodies
+  std::vector<int64_t> operands_;           // of the pipeline around
   std::vector<const Literal*> prefetched_;  // by ref
   // Blocks of outputs whose index maps are known at run time only.
   std::vector<absl::flat_hash_set<std::vector<int64_t>>> visited_;
@@ -126,17 +143,23 @@ class Run {
 };
 
 // Sizes of the grid in this run.
-bool Run::SetExtents() {
-  for (const GridAxis& a : k_.grid) extents_.push_back(a.extent);
-  for (size_t a = 0; a < k_.grid.size(); ++a) {
-    if (k_.grid[a].most.empty()) continue;
-    const std::optional<int64_t> v = EvaluateExpr(k_.grid[a].size, Values());
-    if (!v || *v < 0 || *v > k_.grid[a].extent) {
-      return Fail(absl::StrCat("grid axis ", k_.grid[a].name,
-                               v ? absl::StrCat(" has size ", *v, ", at most ", k_.grid[a].extent)
-                                 : std::string(" has no size: an element outside its array")));
+bool Run::SetExtents(const std::vector<GridAxis>& grid) {
+  for (const GridAxis& axis : grid) {
+    int64_t extent = axis.extent;
+    if (!axis.most.empty()) {
+      const std::optional<int64_t> v = EvaluateExpr(axis.size, Values());
+      if (!v || *v < 0 || *v > extent) {
+        return Fail(absl::StrCat("grid axis ", axis.name,
+                                 v ? absl::StrCat(" has size ", *v, ", at most ", extent)
+                                   : std::string(" has no size: an element outside its array")));
+      }
+      extent = *v;
     }
-    extents_[a] = *v;
+    extents_.push_back(extent);
+  }
+  for (const GridAxis& axis : grid) {
+    point_.push_back(0);
+    axis_names_.push_back(axis.name);
   }
   return true;
 }
@@ -155,9 +178,9 @@ bool Run::Visit(size_t r) {
 }
 
 // The last axis is the fastest (PS-1.1).
-bool Run::Advance() {
+bool Run::Advance(size_t first) {
   previous_ = point_;
-  for (size_t a = point_.size(); a-- > 0;) {
+  for (size_t a = point_.size(); a-- > first;) {
     if (++point_[a] < extents_[a]) return true;
     point_[a] = 0;
   }
@@ -168,7 +191,8 @@ bool Run::Advance() {
 bool Run::CopyBlock(size_t r, bool to_array) {
   const Ref& ref = k_.refs[r];
   Window& w = windows_[r];
-  Dims extent, block_dims(ref.block.begin(), ref.block.end());
+  const int array = ArrayOf(r);
+  Dims begin, extent, block_dims(ref.block.begin(), ref.block.end());
   View array_view, block_view;
   array_view.strides = RowMajorStrides(ref.shape.dims);
   block_view.strides = RowMajorStrides(block_dims);
@@ -186,23 +210,37 @@ bool Run::CopyBlock(size_t r, bool to_array) {
                                " of ", ref.name, " lies outside the array of ", ref.shape.dims[d],
                                " elements"));
     }
+    begin.push_back(start);
     extent.push_back(std::min(ref.block[d], ref.shape.dims[d] - start));
     whole &= extent.back() == ref.block[d];
     array_view.offset += start * array_view.strides[d];
   }
   const int64_t bytes = LiteralBytesOf(ref.shape.type);
+  const bool nested = ref.window_of >= 0;
+  if (nested && !TouchArray(r, begin, extent, to_array)) return false;
+  const auto move_marks = [&](int from, int to, const View& from_view, const View& to_view) {
+    MoveMarks(from, to, absl::StrCat("window ", ref.name, " at ", PointText()), extent, from_view,
+              to_view);
+  };
+  uint8_t* memory = HbmOf(array)->bytes();
   if (to_array) {
-    if (follow_ && !Defined(r, extent, block_view, array_view)) return false;
-    CopyStrided(extent, w.block.bytes(), block_view, arrays_[r]->bytes(), array_view, bytes);
+    if (follow_ && nested) {
+      move_marks(static_cast<int>(r), array, block_view, array_view);
+    } else if (follow_ && !Defined(r, extent, block_view, array_view)) {
+      return false;
+    }
+    CopyStrided(extent, w.block.bytes(), block_view, memory, array_view, bytes);
     return true;
   }
   if (!whole) FillPoison(&w.block);  // past the edge
   if (follow_) MarkEdges(r, extent);
-  CopyStrided(extent, arrays_[r]->bytes(), array_view, w.block.bytes(), block_view, bytes);
+  if (follow_ && nested) move_marks(array, static_cast<int>(r), array_view, block_view);
+  CopyStrided(extent, memory, array_view, w.block.bytes(), block_view, bytes);
   return true;
 }
 
 bool Run::WriteBack(size_t r) {
+  moving_ = static_cast<int>(r);  // failures name its declaration
   Window& w = windows_[r];
   if (w.index.empty() && !k_.refs[r].block.empty()) return true;
   if (!w.dirty) return true;
@@ -211,6 +249,7 @@ bool Run::WriteBack(size_t r) {
 }
 
 bool Run::MoveWindow(size_t r) {
+  moving_ = static_cast<int>(r);
   const Ref& ref = k_.refs[r];
   Window& w = windows_[r];
   std::vector<int64_t> index;
@@ -234,7 +273,7 @@ bool Run::MoveWindow(size_t r) {
   if (out && !Visit(r)) return false;
   const bool whole = std::equal(ref.block.begin(), ref.block.end(), ref.shape.dims.begin()) &&
                      std::all_of(w.index.begin(), w.index.end(), [](int64_t i) { return i == 0; });
-  if (!out && whole && ref.BlockShape().dims == arrays_[r]->shape().dims) {
+  if (!out && whole && ref.window_of < 0 && ref.BlockShape().dims == arrays_[r]->shape().dims) {
     held_[r] = {};
     w.view = arrays_[r];
     return true;
@@ -308,9 +347,9 @@ void Run::StoreMarks(const Node& n, const Dims& size, const View& value, const V
   held.way = Onward(marks->way, absl::StrCat("store to ", k_.refs[n.ref].name, " (", n.place, ")"));
 }
 
-// Of an explicit copy.
-void Run::MoveMarks(const Node& n, const Dims& size, const View& from, const View& to) {
-  const int source = n.views[0].ref, target = n.views[1].ref;
+// Of a copy.
+void Run::MoveMarks(int source, int target, const std::string& way, const Dims& size,
+                    const View& from, const View& to) {
   const Undefined& have = held_[source];
   Undefined& held = held_[target];
   if (have.marks.byte_size() == 0 && held.marks.byte_size() == 0) return;
@@ -326,8 +365,7 @@ void Run::MoveMarks(const Node& n, const Dims& size, const View& from, const Vie
   } else {
     CopyStrided(size, have.marks.bytes(), from, held.marks.bytes(), to, 1);
     if (AnyMarked(have.marks)) {
-      held.way =
-          Onward(have.way, absl::StrCat("copy to ", k_.refs[target].name, " (", n.place, ")"));
+      held.way = Onward(have.way, way);
     }
   }
   if (!AnyMarked(held.marks)) held = {};
@@ -421,7 +459,7 @@ bool Run::RunCopy(const Node& n) {
     const Ref& ref = k_.refs[view.ref];
     Window& w = windows_[view.ref];
     const bool hbm = ref.space == Ref::Space::kHbm;
-    memory[side] = hbm                 ? arrays_[view.ref]->bytes()
+    memory[side] = hbm                 ? HbmOf(view.ref)->bytes()
                    : w.view != nullptr ? const_cast<uint8_t*>(w.view->bytes())  // a source
                                        : w.block.bytes();
     const Dims strides = RowMajorStrides(ref.BlockShape().dims);
@@ -434,7 +472,12 @@ bool Run::RunCopy(const Node& n) {
   }
   CopyStrided(extents[0], memory[0], views[0], memory[1], views[1],
               LiteralBytesOf(k_.refs[n.views[0].ref].shape.type));
-  if (follow_) MoveMarks(n, extents[0], views[0], views[1]);
+  if (follow_) {
+    const int target = n.views[1].ref;
+    MoveMarks(n.views[0].ref, target,
+              absl::StrCat("copy to ", k_.refs[target].name, " (", n.place, ")"), extents[0],
+              views[0], views[1]);
+  }
   return true;
 }
 
@@ -532,6 +575,53 @@ bool Run::RunWhile(const Node& n) {
   return Fail(absl::StrCat("a while still runs after ", kMostTrips, " trips"), &n);
 }
 
+// A window of a pipeline moves while explicit copies may be under way.
+bool Run::TouchArray(size_t r, const Dims& start, const Dims& extent, bool store) {
+  if (copies_.idle()) return true;
+  MemoryBox box;
+  box.ref = ArrayOf(r);
+  box.start.assign(start.begin(), start.end());
+  box.size.assign(extent.begin(), extent.end());
+  const CopyTrouble trouble = copies_.Touch(box, store);
+  if (trouble.message.empty()) return true;
+  return Fail(
+      absl::StrCat(k_.refs[box.ref].name, ", by window ", k_.refs[r].name, ": ", trouble.message),
+      nullptr, trouble.code);
+}
+
+bool Run::RunPipeline(const Node& n) {
+  const Pipeline& p = k_.pipelines[n.pipeline];
+  const size_t first = point_.size();
+  std::vector<int64_t> operands;
+  for (NodeId o : n.operands) {
+    operands.push_back(ElementAsInt(Type::kS32, seen_[o]->bytes(), 0));
+  }
+  std::swap(operands, operands_);
+  if (!SetExtents(p.grid)) return false;
+  for (int w : p.windows) {
+    windows_[w] = {};
+    visited_[w].clear();
+    held_[w] = {};
+  }
+  if (std::count(extents_.begin() + first, extents_.end(), 0) == 0) {
+    do {
+      for (int w : p.windows) {
+        if (!MoveWindow(w)) return false;
+      }
+      if (!RunRegion(n.regions[0])) return false;
+    } while (Advance(first));
+    point_ = previous_;
+    for (int w : p.windows) {
+      if (k_.refs[w].role == Ref::Role::kOut && !WriteBack(w)) return false;
+    }
+  }
+  point_.resize(first);
+  extents_.resize(first);
+  axis_names_.resize(first);
+  operands_ = std::move(operands);
+  return true;
+}
+
 bool Run::RunNode(NodeId id) {
   const Node& n = k_.nodes[id];
   switch (n.kind) {
@@ -563,12 +653,13 @@ bool Run::RunNode(NodeId id) {
     case Node::Kind::kWait:
       return RunCopy(n);
     case Node::Kind::kPipeline:
-      break;
+      return RunPipeline(n);
   }
   return true;
 }
 
 bool Run::RunRegion(const Region& region) {
+  moving_ = -1;
   return std::all_of(region.nodes.begin(), region.nodes.end(),
                      [&](NodeId id) { return RunNode(id); });
 }
@@ -584,7 +675,7 @@ bool Run::RunGrid() {
       if (follow_ && ref.space != Ref::Space::kSemaphore) {
         MarkAll(r, absl::StrCat("scratch ", ref.name, ", never written"));
       }
-    } else if (ref.role == Ref::Role::kOut) {
+    } else if (ref.role == Ref::Role::kOut && ref.window_of < 0) {
       if (ref.alias >= 0) {
         std::copy_n(arrays_[ref.alias]->bytes(), arrays_[r]->byte_size(), arrays_[r]->bytes());
       } else {
@@ -595,20 +686,22 @@ bool Run::RunGrid() {
       }
     }
   }
-  if (!SetExtents()) return false;
+  if (!RunRegion(k_.setup) || !SetExtents(k_.grid)) return false;
   if (std::count(extents_.begin(), extents_.end(), 0) > 0) return true;
   do {
     for (size_t r = 0; r < k_.refs.size(); ++r) {
       if (k_.refs[r].IsWindow() && !MoveWindow(r)) return false;
     }
     if (!RunRegion(k_.body)) return false;
-  } while (Advance());
+  } while (Advance(0));
   std::vector<std::string> names;
   for (const Ref& ref : k_.refs) names.push_back(ref.name);
   point_ = previous_;
+  moving_ = -1;
   const CopyTrouble left = copies_.Finish(names);
   if (!left.message.empty()) return Fail(left.message, nullptr, left.code);
   for (size_t r = 0; r < k_.refs.size(); ++r) {
+    if (k_.refs[r].window_of >= 0) continue;
     const bool window = k_.refs[r].space == Ref::Space::kWindow;
     if (follow_ && !window && k_.refs[r].role == Ref::Role::kOut) {
       const View all{0, RowMajorStrides(k_.refs[r].shape.dims)};

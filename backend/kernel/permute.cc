@@ -49,7 +49,10 @@ class Permuter {
     for (Ref& ref : k_.refs) {
       for (Expr& e : ref.index) e = Mapped(e);
     }
-    Walk(&k_.body);
+    for (Pipeline& p : k_.pipelines) {
+      for (GridAxis& a : p.grid) a.size = Mapped(a.size);
+    }
+    Walk(&k_.body);  // setup has no grid point
   }
 
  private:
@@ -99,7 +102,8 @@ class Permuter {
       }
       const int axis = k_.nodes[id].axis;
       const bool mapped = k_.nodes[id].kind == Node::Kind::kAxis && axis >= 0 &&
-                          axis < static_cast<int>(orders_.size()) && orders_[axis].extent > 1;
+                          k_.nodes[id].pipeline < 0 && axis < static_cast<int>(orders_.size()) &&
+                          orders_[axis].extent > 1;
       if (mapped) {  // the node itself becomes the last operation
         const Order o = orders_[axis];
         Node index;

@@ -89,10 +89,12 @@ ScalarFacts Facts(const Kernel& k, NodeId id, const std::vector<NodeId>& loops, 
   if (depth > kMaxDepth || !n.shape.IsScalar()) return {};
   switch (n.kind) {
     case Node::Kind::kAxis:
-      return Known(0, k.grid[n.axis].extent - 1, k.grid[n.axis].extent == 1 ? 0 : 1);
-    case Node::Kind::kNumAxis:
-      if (!k.grid[n.axis].most.empty()) return Known(0, k.grid[n.axis].extent, 1);
-      return Known(k.grid[n.axis].extent, k.grid[n.axis].extent, k.grid[n.axis].extent);
+      return Known(0, k.AxisOf(n).extent - 1, k.AxisOf(n).extent == 1 ? 0 : 1);
+    case Node::Kind::kNumAxis: {
+      const GridAxis& axis = k.AxisOf(n);
+      if (!axis.most.empty()) return Known(0, axis.extent, 1);
+      return Known(axis.extent, axis.extent, axis.extent);
+    }
     case Node::Kind::kLoopIndex: {
       const int at = static_cast<int>(loops.size()) - 1 - n.axis;
       if (at < 0 || at >= static_cast<int>(loops.size())) return {};

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "backend/kernel/expr.h"
 #include "backend/kernel/node_shape.h"
 #include "backend/kernel/scalar_facts.h"
 #include "backend/kernel/verify_copies.h"
@@ -23,6 +24,9 @@ class BodyVerifier {
         placed_(k.nodes.size(), false) {}
 
   bool Run() {
+    in_setup_ = true;
+    VerifyRegion(k_.setup);
+    in_setup_ = false;
     VerifyRegion(k_.body);
     return ok_;
   }
@@ -43,12 +47,36 @@ class BodyVerifier {
   void VerifyStart(const Node& n, size_t d, const Shape& block);
   void VerifyControl(NodeId id, const Node& n);
   void VerifyWhile(const Node& n);
+  void VerifyPipeline(const Node& n);
+  // Of the grid, or of a pipeline around.
+  void VerifyUnread(const Node& n, int r);
+  bool AxisVisible(const Node& n) const {
+    int64_t first = 0, size = static_cast<int64_t>(k_.grid.size());
+    if (n.pipeline >= 0) {
+      if (std::find(pipelines_.begin(), pipelines_.end(), n.pipeline) == pipelines_.end()) {
+        return false;
+      }
+      first = k_.pipelines[n.pipeline].first_axis;
+      size = static_cast<int64_t>(k_.pipelines[n.pipeline].grid.size());
+    }
+    return !in_setup_ && n.axis >= first && n.axis < first + size;
+  }
+  // Windows of the grid outside setup, those of a pipeline in its body.
+  bool RefVisible(int r) const {
+    const Ref& ref = k_.refs[r];
+    if (ref.window_of >= 0) {
+      return std::find(pipelines_.begin(), pipelines_.end(), ref.pipeline) != pipelines_.end();
+    }
+    return !in_setup_ || !ref.IsWindow();
+  }
 
   const Kernel& k_;
   std::shared_ptr<const Source> source_;
   DiagSink* diags_;
   std::vector<bool> visible_, placed_;
   std::vector<NodeId> loops_;
+  std::vector<int> pipelines_;  // around
+  bool in_setup_ = false;
   int guards_ = 0;  // conditions around: what a value may be, it need not be here
   bool ok_ = true;
 };
@@ -66,8 +94,11 @@ void BodyVerifier::VerifyRegion(const Region& region) {
     if (!VerifyOperands(n)) continue;
     if (n.kind == Node::Kind::kWhen || n.kind == Node::Kind::kFor || n.kind == Node::Kind::kWhile) {
       VerifyControl(id, n);
+    } else if (n.kind == Node::Kind::kPipeline) {
+      VerifyPipeline(n);
     } else if (!n.views.empty() || n.kind == Node::Kind::kCopyStart ||
                n.kind == Node::Kind::kCopyWait) {
+      if (n.kind == Node::Kind::kCopyStart && n.views.size() == 3) VerifyUnread(n, n.views[1].ref);
       CopyProblem problem = FindCopyProblem(k_, n, loops_, guards_ > 0);
       if (!problem.message.empty()) {
         Error(problem.code, n, std::move(problem.message), std::move(problem.hint));
@@ -102,17 +133,20 @@ bool BodyVerifier::VerifyOperands(const Node& n) {
   const bool one = n.kind == Node::Kind::kStore || n.kind == Node::Kind::kWhen ||
                    n.kind == Node::Kind::kWhile || n.kind == Node::Kind::kSignal ||
                    n.kind == Node::Kind::kWait;
-  const bool bounds = n.kind == Node::Kind::kFor && n.operands.size() == 2;
+  const bool bounds =
+      (n.kind == Node::Kind::kFor && n.operands.size() == 2) || n.kind == Node::Kind::kPipeline;
   if (n.kind != Node::Kind::kHlo && !bounds && n.operands.size() != (one ? 1 : 0)) {
     Error(DiagCode::kKernelBody, n, "a statement with the wrong number of operands");
     return false;
   }
   const bool needs_axis = n.kind == Node::Kind::kAxis || n.kind == Node::Kind::kNumAxis;
-  const bool bad_axis = needs_axis && (n.axis < 0 || n.axis >= static_cast<int>(k_.grid.size()));
+  const bool bad_axis = needs_axis && !AxisVisible(n);
   const bool bad_loop =
       n.kind == Node::Kind::kLoopIndex && (n.axis < 0 || n.axis >= static_cast<int>(loops_.size()));
   const bool memory = n.kind == Node::Kind::kLoad || n.kind == Node::Kind::kStore;
-  const bool bad_ref = memory && (n.ref < 0 || n.ref >= static_cast<int>(k_.refs.size()));
+  const int all = static_cast<int>(k_.refs.size());
+  bool bad_ref = memory && (n.ref < 0 || n.ref >= all || !RefVisible(n.ref));
+  for (const RefView& v : n.views) bad_ref |= v.ref >= 0 && v.ref < all && !RefVisible(v.ref);
   if (bad_axis || bad_loop || bad_ref) {
     Error(DiagCode::kKernelBody, n, bad_ref ? "no such operand" : "no such grid axis or loop");
     return false;
@@ -146,6 +180,64 @@ void BodyVerifier::VerifyControl(NodeId id, const Node& n) {
   loops_.push_back(id);
   VerifyRegion(n.regions[0]);
   loops_.pop_back();
+}
+
+// Scalars that index maps and sizes of a grid read may not change while it runs: the pipeline reads
+// them ahead.
+void BodyVerifier::VerifyUnread(const Node& n, int r) {
+  const Ref& ref = k_.refs[r];
+  if (in_setup_ || ref.space != Ref::Space::kSmem) return;
+  std::vector<int> running = {-1};
+  running.insert(running.end(), pipelines_.begin(), pipelines_.end());
+  for (int p : running) {
+    bool read = false;
+    const auto look = [&](const Expr& e) { read |= UsesRef(e, r); };
+    for (const GridAxis& a : p < 0 ? k_.grid : k_.pipelines[p].grid) look(a.size);
+    for (const Ref& window : k_.refs) {
+      if (window.pipeline != p) continue;
+      for (const Expr& e : window.index) look(e);
+    }
+    if (!read) continue;
+    return Error(DiagCode::kKernelMemory, n,
+                 absl::StrCat(ref.name, " is written while ", p < 0 ? "the grid" : "a pipeline",
+                              " that reads it runs: blocks are fetched ahead"),
+                 p < 0 ? "write it in setup" : "write it before the pipeline");
+  }
+}
+
+// What it reads and writes in HBM, and its operands; windows are verify_windows.cc's.
+void BodyVerifier::VerifyPipeline(const Node& n) {
+  if (n.pipeline < 0 || n.pipeline >= static_cast<int>(k_.pipelines.size()) ||
+      n.regions.size() != 1) {
+    return Error(DiagCode::kKernelBody, n, "a pipeline statement has one grid and one body");
+  }
+  for (NodeId o : n.operands) {
+    const Shape& s = k_.nodes[o].shape;
+    if (s.IsScalar() && s.type == Type::kS32) continue;
+    Error(DiagCode::kKernelShape, n,
+          absl::StrCat("a size or index map of a pipeline names ", ToString(s, false),
+                       ", not s32[]"));
+  }
+  for (int w : k_.pipelines[n.pipeline].windows) {
+    const Ref& out = k_.refs[w];
+    if (out.role != Ref::Role::kOut) continue;
+    for (int other : k_.pipelines[n.pipeline].windows) {
+      if (other == w || k_.refs[other].window_of != out.window_of) continue;
+      Error(DiagCode::kKernelMemory, n,
+            absl::StrCat("the pipeline writes ", k_.refs[out.window_of].name, " by ", out.name,
+                         " and moves it by ", k_.refs[other].name, " too"),
+            "blocks are read ahead: what another window writes would be missed");
+      break;
+    }
+  }
+  pipelines_.push_back(n.pipeline);
+  const std::vector<GridAxis>& grid = k_.pipelines[n.pipeline].grid;
+  const bool may_be_empty = std::any_of(
+      grid.begin(), grid.end(), [](const GridAxis& a) { return !a.most.empty() || a.extent == 0; });
+  guards_ += may_be_empty ? 1 : 0;
+  VerifyRegion(n.regions[0]);
+  guards_ -= may_be_empty ? 1 : 0;
+  pipelines_.pop_back();
 }
 
 void BodyVerifier::VerifyWhile(const Node& n) {
@@ -202,6 +294,7 @@ void BodyVerifier::VerifySlices(const Node& n) {
     return Error(DiagCode::kKernelBody, n,
                  absl::StrCat(ref.name, " is an input: inputs are read only"));
   }
+  if (n.kind == Node::Kind::kStore) VerifyUnread(n, n.ref);
   if (ref.space == Ref::Space::kHbm || ref.space == Ref::Space::kSemaphore) {
     return Error(DiagCode::kKernelMemory, n,
                  absl::StrCat(what, ref.name, ", which lies neither in VMEM nor in SMEM"));

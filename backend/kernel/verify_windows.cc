@@ -36,7 +36,11 @@ class WindowVerifier {
         continue;
       }
       if (scratch && ref.role == Ref::Role::kOut) VerifyCopied(static_cast<int>(r));
-      if (!ref.IsWindow() || !BlockShapeAllowed(ref) || !IndexInRange(ref)) continue;
+      grid_ = k_.AxesIn(ref.pipeline);
+      const bool nested = ref.window_of >= 0;
+      if (!ref.IsWindow() && !nested) continue;
+      if (nested && BadWindow(ref)) continue;
+      if (!BlockShapeAllowed(ref) || !IndexInRange(ref)) continue;
       if (ref.role == Ref::Role::kOut) VerifyOutput(static_cast<int>(r));
     }
     return ok_;
@@ -54,10 +58,11 @@ class WindowVerifier {
   bool Known(const Ref& ref) const {
     const auto known = [&](const Expr& e) { return KnownBeforeRun(k_, e); };
     return std::all_of(ref.index.begin(), ref.index.end(), known) &&
-           std::all_of(k_.grid.begin(), k_.grid.end(),
+           std::all_of(grid_.begin(), grid_.end(),
                        [](const GridAxis& a) { return a.most.empty(); });
   }
   bool BlockShapeAllowed(const Ref& ref);
+  bool BadWindow(const Ref& ref);
   bool DimAllowed(const Ref& ref, int64_t d, int64_t multiple);
   bool IndexInRange(const Ref& ref);
   void VerifyOutput(int r);
@@ -65,7 +70,7 @@ class WindowVerifier {
   std::string PointText(const std::vector<int64_t>& point) const {
     std::string text;
     for (size_t a = 0; a < point.size(); ++a) {
-      absl::StrAppend(&text, a > 0 ? ", " : "", k_.grid[a].name, "=", point[a]);
+      absl::StrAppend(&text, a > 0 ? ", " : "", grid_[a].name, "=", point[a]);
     }
     return text.empty() ? "the only grid point" : text;
   }
@@ -73,11 +78,20 @@ class WindowVerifier {
   void ForEachPoint(const Ref& ref,
                     const std::function<bool(const std::vector<int64_t>&,
                                              const std::optional<std::vector<int64_t>>&)>& visit);
-  bool Complete() const { return k_.GridSteps() <= kMaxPoints; }
+  int64_t Points() const {
+    int64_t points = 1;
+    for (const GridAxis& a : grid_) {
+      if (a.extent <= 0) return 0;
+      if (__builtin_mul_overflow(points, a.extent, &points)) return INT64_MAX;
+    }
+    return points;
+  }
+  bool Complete() const { return Points() <= kMaxPoints; }
 
   const Kernel& k_;
   std::shared_ptr<const Source> source_;
   DiagSink* diags_;
+  std::vector<GridAxis> grid_;  // that the window looked at moves with
   bool ok_ = true;
 };
 
@@ -146,7 +160,7 @@ void WindowVerifier::ForEachPoint(
                                              const std::optional<std::vector<int64_t>>&)>& visit) {
   // Axes cut to {0, 1, last} where the grid is large.
   std::vector<std::vector<int64_t>> axes;
-  for (const GridAxis& a : k_.grid) {
+  for (const GridAxis& a : grid_) {
     std::vector<int64_t> values;
     const int64_t n = a.extent;
     if (Complete() || n <= 3) {
@@ -164,7 +178,9 @@ void WindowVerifier::ForEachPoint(
     for (size_t a = 0; a < axes.size(); ++a) point[a] = axes[a][at[a]];
     std::optional<std::vector<int64_t>> index(std::in_place);
     for (const Expr& e : ref.index) {
-      const std::optional<int64_t> i = EvaluateExpr(e, ValuesOf(k_, point, &arrays));
+      ExprValues values = ValuesOf(k_, point, &arrays);
+      values.grid = grid_;
+      const std::optional<int64_t> i = EvaluateExpr(e, values);
       if (!i) {
         index.reset();
         break;
@@ -218,6 +234,16 @@ bool WindowVerifier::IndexInRange(const Ref& ref) {
   return ok;
 }
 
+// A window of a pipeline that does not fit what it is a window of.
+bool WindowVerifier::BadWindow(const Ref& ref) {
+  const bool exists = ref.window_of < static_cast<int>(k_.refs.size()) && ref.pipeline >= 0 &&
+                      ref.pipeline < static_cast<int>(k_.pipelines.size());
+  const Ref* of = exists ? &k_.refs[ref.window_of] : nullptr;
+  if (of != nullptr && of->space == Ref::Space::kHbm && of->shape == ref.shape) return false;
+  Error(DiagCode::kKernelMemory, ref, "a window of no array in HBM");
+  return true;
+}
+
 // An output in HBM: some copy must write it. Whether all of it is written, the run shows.
 void WindowVerifier::VerifyCopied(int r) {
   for (const Node& n : k_.nodes) {
@@ -238,15 +264,23 @@ void WindowVerifier::VerifyOutput(int r) {
   if (!stored) {
     return Error(DiagCode::kOutputNotWritten, ref, "the body never stores to it");
   }
-  if (k_.GridSteps() == 0) {
+  if (k_.GridSteps() == 0 && ref.window_of < 0) {
     return Error(DiagCode::kOutputNotWritten, ref, "the grid has no points");
   }
   if (!Known(ref)) return;
+  // In each run of its pipeline; the grid's windows have one.
+  const size_t around = ref.pipeline < 0 ? 0 : k_.pipelines[ref.pipeline].first_axis;
+  std::vector<int64_t> run;
   absl::flat_hash_set<std::vector<int64_t>> visited;
   std::vector<int64_t> last;
   bool first = true, consecutive = true;
   ForEachPoint(ref, [&](const std::vector<int64_t>& point,
                         const std::optional<std::vector<int64_t>>& index) {
+    if (!std::equal(run.begin(), run.end(), point.begin(), point.begin() + around)) {
+      visited.clear();
+      first = true;
+    }
+    run.assign(point.begin(), point.begin() + around);
     if (!first && *index == last) return true;
     first = false;
     last = *index;
@@ -258,7 +292,7 @@ void WindowVerifier::VerifyOutput(int r) {
           "put the grid axes that the index map does not use last");
     return false;
   });
-  if (!consecutive || !Complete() || ref.alias >= 0) return;
+  if (!consecutive || !Complete() || ref.alias >= 0 || ref.window_of >= 0) return;
   int64_t blocks = 1;
   for (size_t d = 0; d < ref.block.size(); ++d) {
     const int64_t n = (ref.shape.dims[d] + ref.block[d] - 1) / ref.block[d];

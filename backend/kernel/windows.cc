@@ -6,19 +6,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/num/saturate.h"
 
 namespace tpuc::kernel {
 namespace {
-
-int64_t SaturatingMul(int64_t a, int64_t b) {
-  int64_t r = 0;
-  return __builtin_mul_overflow(a, b, &r) ? INT64_MAX : r;
-}
-
-int64_t SaturatingAdd(int64_t a, int64_t b) {
-  int64_t r = 0;
-  return __builtin_add_overflow(a, b, &r) ? INT64_MAX : r;
-}
 
 // One line of the table of E1001.
 std::string TableLine(const Kernel& kernel, const WindowBytes& w) {
@@ -36,6 +27,7 @@ int64_t LargestFittingParam(const Kernel& kernel, int param, int64_t limit) {
   trial.params = kernel.params;
   trial.blocks = kernel.blocks;
   trial.grid = kernel.grid;
+  trial.pipelines = kernel.pipelines;
   trial.refs = kernel.refs;
   const auto fits = [&](int64_t value) {
     trial.params[param].value = value;
@@ -137,11 +129,15 @@ std::vector<WindowBytes> WindowsOf(const Kernel& kernel) {
       result.push_back(w);
       continue;
     }
-    const bool view = ref.role != Ref::Role::kScratch && ref.InVmem();
+    const bool view = ref.role != Ref::Role::kScratch && ref.window_of < 0 && ref.InVmem();
     if (!view) w.bytes = DeviceBytes(WindowShape(ref));
     // A window that never moves needs no second buffer (PS-2.8).
-    const bool moves = std::any_of(ref.index.begin(), ref.index.end(), UsesAxis);
-    w.buffers = ref.role == Ref::Role::kScratch || one_step || !moves ? 1 : ref.buffers;
+    const Pipeline* p = ref.pipeline < 0 ? nullptr : &kernel.pipelines[ref.pipeline];
+    const bool moves = std::any_of(ref.index.begin(), ref.index.end(), [&](const Expr& e) {
+      return UsesAxis(e, p == nullptr ? 0 : p->first_axis);
+    });
+    const bool still = p == nullptr ? one_step : p->GridSteps() <= 1;
+    w.buffers = ref.role == Ref::Role::kScratch || still || !moves ? 1 : ref.buffers;
     result.push_back(w);
   }
   return result;

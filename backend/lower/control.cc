@@ -55,6 +55,9 @@ void Lowering::LowerOrdered(const kernel::Region& region, NodeId id) {
     case Node::Kind::kWhile:
       LowerWhile(id);
       break;
+    case Node::Kind::kPipeline:
+      LowerPipeline(id);
+      break;
     case Node::Kind::kCopyStart:
     case Node::Kind::kCopyWait:
     case Node::Kind::kSignal:

@@ -267,6 +267,7 @@ void Lowering::InferLayouts() {
       for (const kernel::Region& r : n.regions) walk(r);
     }
   };
+  walk(k.setup);
   walk(k.body);
   FindScalarUses();
 }

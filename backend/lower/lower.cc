@@ -86,10 +86,10 @@ bool Lowering::Run() {
   PushScope(-1);
   if (f->grid_steps == 0) {
     NewBlock("entry", 1, false);
-  } else if (f->grid_steps == 1 && !RunTimeGrid()) {
+  } else if (f->grid_steps == 1 && !RunTimeGrid(k.grid)) {
     EmitOneStep();
   } else {
-    EmitGridLoop();
+    EmitGrid();
   }
   DescribeSource();
   f->info.vmem_bytes = (next_row - options.first_row) * 512;

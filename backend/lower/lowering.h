@@ -469,10 +469,10 @@ class Lowering {
   void LoadPrefetched();
   Operand LoadScalar(int ref, absl::Span<const Operand> index);
   isa::MemRef SmemWord(int ref, absl::Span<const Operand> index);
-  void SetExtents();
+  std::vector<Operand> Extents(absl::Span<const kernel::GridAxis> grid);
   Reg IndexCondition(const kernel::Expr& e, absl::Span<const Operand> axes);
   void CheckIndex(int ref, absl::Span<const Operand> index);
-  bool RunTimeGrid() const;
+  static bool RunTimeGrid(absl::Span<const kernel::GridAxis> grid);
   bool RunTimeIndex(int ref) const;
   int SourceRowOf(std::string what, int line);
 
@@ -481,11 +481,34 @@ class Lowering {
   bool PlaceRef(const kernel::Ref& ref, RefState* state);
   bool Allocate(absl::string_view name, int64_t rows, int* buffer, int64_t* offset);
   void EmitOneStep();
-  void EmitGridLoop();
+  void EmitGrid();
+  // ---- grid_loop.cc
+  // A loop over the points of a grid with its windows: the kernel's, or a nested pipeline's.
+  struct GridLoop {
+    absl::Span<const kernel::GridAxis> grid;
+    int first = 0;             // number of its first axis
+    std::vector<int> windows;  // refs that it moves
+    const kernel::Region* body = nullptr;
+    bool nested = false;
+    int64_t steps = 1;  // the most
+  };
+  struct Moving;
+  struct GridState;
+  void EmitGridLoop(const GridLoop& g);
+  void SetUpWindows(const GridLoop& g, GridState* s);
+  void FirstWindows(const GridLoop& g, GridState* s);
+  void MoveIn(const GridLoop& g, GridState* s);
+  void MoveOut(const GridLoop& g, GridState* s);
+  void Drain(const GridState& s);
+  std::vector<Operand> PointIn(const GridLoop& g, int64_t step, std::vector<Reg>* regs);
+  void StepTo(const GridLoop& g, absl::Span<const Reg> regs, absl::Span<const Operand> point);
+  bool Moves(const GridLoop& g, int ref) const;
   void ClearWindow(int ref);
-  void FirstCopies(int ref, int ahead, Operand all_steps, Reg* filled);
-  std::vector<Operand> NextAxes(absl::Span<const Operand> now);
-  Reg IndexChanges(int ref, absl::Span<const Operand> now, absl::Span<const Operand> next);
+  void FirstCopies(const GridLoop& g, int ref, int ahead, Operand all_steps, Reg* filled);
+  std::vector<Operand> NextAxes(const GridLoop& g, absl::Span<const Operand> now);
+  Reg IndexChanges(const GridLoop& g, int ref, absl::Span<const Operand> now,
+                   absl::Span<const Operand> next);
+  void LowerPipeline(NodeId id);
   Operand EmitTransfers(Opcode op, Operand from, Operand to, absl::Span<const Level> levels,
                         int64_t run, Operand flag, absl::string_view name, int buffer = -1);
   // ---- copies.cc: explicit copies ----
@@ -519,11 +542,12 @@ class Lowering {
   std::vector<NodeInfo> info;
   std::vector<LoopVar> loops;
   std::vector<Scope> scopes;
-  int late_iota_ = -1;                               // iota counts by this loop's second counter
-  int late_loop_ = -1;                               // .. while its coordinate is computed
-  int depth = 0;                                     // index of the scope that code is emitted for
-  std::vector<Operand> axes;                         // grid indices in this step
-  std::vector<Operand> extents;                      // of the grid in this run
+  int late_iota_ = -1;  // iota counts by this loop's second counter
+  int late_loop_ = -1;  // .. while its coordinate is computed
+  int depth = 0;        // index of the scope that code is emitted for
+  // Grid indices in this step and sizes in this run: of the grid and of the pipelines around.
+  std::vector<Operand> axes, extents;
+  std::vector<Operand> pipeline_operands_;           // of the pipeline around
   std::vector<Operand> loop_index;                   // of the enclosing kFor nodes, by node id
   std::vector<NodeId> around_;                       // the kFor nodes around, outermost first
   std::vector<char> loop_negative;                   // .. may be below 0

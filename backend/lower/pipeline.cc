@@ -127,7 +127,7 @@ bool Lowering::SetUpRefs() {
   int operands = 0;
   bool one_step = k.GridSteps() <= 1;
   std::vector<kernel::WindowBytes> windows = kernel::WindowsOf(k);
-  for (const kernel::Ref& ref : k.refs) operands += ref.role != kernel::Ref::Role::kScratch;
+  for (const kernel::Ref& ref : k.refs) operands += ref.HasAddress() ? 1 : 0;
   f->args = operands;
   for (int i = 0; i < operands; ++i) f->New(RegClass::kScalar);
   int operand = 0;
@@ -136,7 +136,7 @@ bool Lowering::SetUpRefs() {
     RefState s;
     s.storage = static_cast<int>(r);
     if (ref.space != kernel::Ref::Space::kWindow) {
-      if (ref.role != kernel::Ref::Role::kScratch) s.operand = operand++;
+      if (ref.HasAddress()) s.operand = operand++;
       if (!PlaceRef(ref, &s)) return false;
       refs.push_back(std::move(s));
       continue;
@@ -153,13 +153,14 @@ bool Lowering::SetUpRefs() {
     }
     s.array = *all;
     s.block_rows = block->rows;
-    if (ref.role != kernel::Ref::Role::kScratch) s.operand = operand++;
+    if (ref.HasAddress()) s.operand = operand++;
+    if (ref.window_of >= 0) s.operand = refs[ref.window_of].operand;
     for (size_t d = 0; d < ref.block.size(); ++d) {
       s.edge |= ref.shape.dims[d] % ref.block[d] != 0 ||
                 (ref.element_index && ref.block[d] != ref.shape.dims[d]);
     }
     MemForm form = *block;
-    if (s.operand >= 0 && ref.InVmem()) {
+    if (s.operand >= 0 && ref.window_of < 0 && ref.InVmem()) {
       // A view: the block's dimensions, the array's strides.
       if (s.edge && RunsOver(ref, *all)) {
         Fail(-1, absl::StrCat("operand ", ref.name,
@@ -173,7 +174,7 @@ bool Lowering::SetUpRefs() {
       s.view.base = isa::S(s.operand);
       s.view.buffer = s.operand;
     } else {
-      s.buffers = one_step ? 1 : windows[r].buffers;
+      s.buffers = one_step && ref.window_of < 0 ? 1 : windows[r].buffers;
       s.windowed = s.operand >= 0;
       if (!Allocate(ref.name, block->rows * s.buffers, &s.view.buffer, &s.view.offset))
         return false;
@@ -292,6 +293,8 @@ Operand Lowering::IndexValue(const kernel::Expr& e, absl::Span<const Operand> ax
       for (const kernel::Expr& a : e.args) index.push_back(IndexValue(a, axes_now));
       return LoadScalar(static_cast<int>(e.value), index);
     }
+    case Kind::kOperand:
+      return pipeline_operands_[e.value];
     case Kind::kBlocks: {
       std::vector<const Literal*> arrays;
       return Imm(kernel::EvaluateExpr(e, kernel::ValuesOf(k, {}, &arrays)).value_or(0));
@@ -374,16 +377,18 @@ void Lowering::WaitForAll() {
 
 void Lowering::EmitOneStep() {
   NewBlock("entry", 1, true);
-  axes.assign(k.grid.size(), Imm(0));
   LoadPrefetched();
-  SetExtents();
+  LowerRegion(k.setup);
+  extents = Extents(k.grid);
+  axes.assign(k.grid.size(), Imm(0));
   using Role = kernel::Ref::Role;
   for (size_t r = 0; r < refs.size(); ++r) {
+    if (k.refs[r].window_of >= 0) continue;
     if (refs[r].windowed) b_.Op(Opcode::kVsyncpa, {Imm(refs[r].flag), Imm(0)});
     SetViewBase(static_cast<int>(r), axes);
   }
   for (size_t r = 0; r < refs.size(); ++r) {
-    if (!refs[r].windowed || k.refs[r].role != Role::kIn) continue;
+    if (!refs[r].windowed || k.refs[r].role != Role::kIn || k.refs[r].window_of >= 0) continue;
     StartCopy(static_cast<int>(r), true, BlockIndex(static_cast<int>(r), axes),
               Imm(refs[r].view.offset), Imm(refs[r].flag));
     refs[r].waiting = true;
@@ -392,7 +397,7 @@ void Lowering::EmitOneStep() {
   WaitForAll();
   if (failed_) return;
   for (size_t r = 0; r < refs.size(); ++r) {
-    if (!refs[r].windowed || k.refs[r].role != Role::kOut) continue;
+    if (!refs[r].windowed || k.refs[r].role != Role::kOut || k.refs[r].window_of >= 0) continue;
     StartCopy(static_cast<int>(r), false, BlockIndex(static_cast<int>(r), axes),
               Imm(refs[r].view.offset), Imm(refs[r].flag));
     refs[r].waiting = true;

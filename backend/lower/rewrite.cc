@@ -391,9 +391,11 @@ class Rewriter {
 }  // namespace
 
 void RewriteBody(kernel::Kernel* kernel) {
-  kernel::Region body = std::move(kernel->body);
-  Rewriter(kernel).Walk(&body);
-  kernel->body = std::move(body);
+  for (kernel::Region* region : {&kernel->setup, &kernel->body}) {
+    kernel::Region body = std::move(*region);
+    Rewriter(kernel).Walk(&body);
+    *region = std::move(body);
+  }
 }
 
 }  // namespace tpuc::lower

@@ -78,8 +78,8 @@ Operand Lowering::LoadScalar(int r, absl::Span<const Operand> index) {
   return value;
 }
 
-bool Lowering::RunTimeGrid() const {
-  return std::any_of(k.grid.begin(), k.grid.end(),
+bool Lowering::RunTimeGrid(absl::Span<const kernel::GridAxis> grid) {
+  return std::any_of(grid.begin(), grid.end(),
                      [](const kernel::GridAxis& a) { return !a.most.empty(); });
 }
 
@@ -89,13 +89,12 @@ bool Lowering::RunTimeIndex(int r) const {
 }
 
 // Sizes of the grid; those known at run time only are checked against what they may be.
-void Lowering::SetExtents() {
-  extents.clear();
-  for (const kernel::GridAxis& a : k.grid) extents.push_back(Imm(a.extent));
-  for (size_t i = 0; i < k.grid.size(); ++i) {
-    const kernel::GridAxis& a = k.grid[i];
+std::vector<Operand> Lowering::Extents(absl::Span<const kernel::GridAxis> grid) {
+  std::vector<Operand> sizes;
+  for (const kernel::GridAxis& a : grid) {
+    sizes.push_back(Imm(a.extent));
     if (a.most.empty()) continue;
-    Reg n = b_.AsScalar(IndexValue(a.size, {}));
+    Reg n = b_.AsScalar(IndexValue(a.size, axes));
     Reg bad = b_.Op(Opcode::kPor, {b_.Op(Opcode::kScmpLt, {n, Imm(0)}),
                                    b_.Op(Opcode::kScmpGt, {n, Imm(a.extent)})});
     const int old = b_.source();
@@ -105,8 +104,9 @@ void Lowering::SetExtents() {
     b_.Op(Opcode::kShalt, {});
     b_.SetPredicate(Reg(), false);
     b_.set_source(old);
-    extents[i] = n;
+    sizes.back() = n;
   }
+  return sizes;
 }
 
 Reg Lowering::IndexCondition(const kernel::Expr& e, absl::Span<const Operand> axes_now) {

@@ -135,9 +135,11 @@ class Unroller {
 }  // namespace
 
 void UnrollLoops(kernel::Kernel* kernel) {
-  Region body = std::move(kernel->body);
-  Unroller(kernel).Walk(&body);
-  kernel->body = std::move(body);
+  for (Region* region : {&kernel->setup, &kernel->body}) {
+    Region body = std::move(*region);
+    Unroller(kernel).Walk(&body);
+    *region = std::move(body);
+  }
 }
 
 }  // namespace tpuc::lower

@@ -100,14 +100,15 @@ void Emitter::Push(llo::Block* block, Opcode op, std::vector<int64_t> sources, i
   block->insts.push_back(std::move(inst));
 }
 
-// Constants of kernels become buffers, and operands of the calls among the others.
+// Constants of kernels and their scratch in HBM become buffers, and operands of the calls among the
+// others.
 void Emitter::AddConstants() {
   const int64_t last = static_cast<int64_t>(program_.steps.size());
   for (size_t i = 0; i < program_.kernels.size(); ++i) {
     const kernel::Kernel& k = program_.kernels[i];
     std::vector<int> constants(k.refs.size(), -1);
     for (size_t r = 0; r < k.refs.size(); ++r) {
-      if (k.refs[r].constant == nullptr) continue;
+      if (k.refs[r].IsOperand() || !k.refs[r].HasAddress()) continue;
       kernel::Buffer b;
       b.name = absl::StrCat(k.name, ".", k.refs[r].name);
       b.shape = k.refs[r].shape;

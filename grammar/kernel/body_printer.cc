@@ -12,7 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "backend/kernel/expr.h"
-#include "backend/kernel/mask.h"
+#include "grammar/kernel/declaration_printer.h"
 #include "grammar/kernel/lexer.h"
 #include "grammar/kernel/op_names.h"
 #include "src/ir/native.h"
@@ -96,11 +96,17 @@ class BodyPrinter {
     for (const auto& m : k.masks) taken_[0].insert(m.name);
     for (const auto& b : k.blocks) taken_[0].insert(b.name);
     int regions = 0;
+    CountUses(k.setup, &regions);
     CountUses(k.body, &regions);
+    for (const auto& axis : k.grid) axes_.push_back(axis.name);
   }
 
-  std::vector<Statement> Run() {
-    std::vector<Statement> out;
+  BodyText Run() {
+    BodyText text;
+    taken_.emplace_back();
+    PrintRegion(k_.setup, &text.setup);
+    taken_.pop_back();
+    std::vector<Statement>& out = text.body;
     for (const kernel::Assert& a : k_.asserts) {
       Statement s;
       s.kind = Statement::Kind::kAssert;
@@ -112,7 +118,7 @@ class BodyPrinter {
       out.push_back(std::move(s));
     }
     PrintRegion(k_.body, &out);
-    return out;
+    return text;
   }
 
  private:
@@ -137,6 +143,7 @@ class BodyPrinter {
       region_of_[id] = self;
       for (NodeId o : Consumed(k_.nodes[id])) {
         ++uses_[o];
+        if (k_.nodes[id].kind == Node::Kind::kPipeline) uses_[o] += 2;  // by its name
         use_region_[o] = self;
       }
       for (const kernel::Region& r : k_.nodes[id].regions) CountUses(r, regions);
@@ -196,6 +203,7 @@ class BodyPrinter {
   void PrintFor(const Node& n, Statement* s);
   void PrintWhile(const Node& n, Statement* s);
   void PrintCopy(const Node& n, Statement* s);
+  void PrintPipeline(const Node& n, Statement* s);
   void PrintBlock(const kernel::Region& region, Statement* s);
   Expr ExprOf(NodeId id);
   Expr Use(NodeId id);  // with type and shape spelled out
@@ -225,6 +233,7 @@ class BodyPrinter {
   std::vector<NodeId> pending_;
   std::vector<absl::flat_hash_set<std::string>> taken_;
   std::vector<std::string> loops_;
+  std::vector<std::string> axes_;  // of the grid and of the pipelines around, by number
 };
 
 void BodyPrinter::PrintRegion(const kernel::Region& region, std::vector<Statement>* out) {
@@ -261,6 +270,8 @@ void BodyPrinter::PrintRegion(const kernel::Region& region, std::vector<Statemen
       PrintWhile(n, &s);
     } else if (!n.views.empty()) {
       PrintCopy(n, &s);
+    } else if (n.kind == Node::Kind::kPipeline) {
+      PrintPipeline(n, &s);
     } else {
       PrintFor(n, &s);
     }
@@ -301,6 +312,31 @@ void BodyPrinter::PrintWhile(const Node& n, Statement* s) {
   for (NodeId id : n.regions[0].nodes) exprs_[id] = ExprOf(id);
   s->value = Use(n.operands[0]);
   PrintBlock(n.regions[1], s);
+}
+
+void BodyPrinter::PrintPipeline(const Node& n, Statement* s) {
+  s->kind = Statement::Kind::kPipeline;
+  const kernel::Pipeline& p = k_.pipelines[n.pipeline];
+  taken_.emplace_back();
+  for (const kernel::GridAxis& a : p.grid) axes_.push_back(Unique(a.name));
+  StaticNames names;
+  names.axes = axes_;
+  for (NodeId o : n.operands) names.operands.push_back(names_[o]);
+  for (size_t a = 0; a < p.grid.size(); ++a) {
+    s->axes.push_back(AxisSyntax(p.grid[a], axes_[p.first_axis + a], k_, names));
+  }
+  for (int w : p.windows) {
+    const kernel::Ref& ref = k_.refs[w];
+    Operand o;
+    o.role = ref.role == kernel::Ref::Role::kIn ? "in" : "out";
+    o.name = ref.name;
+    o.of = k_.refs[ref.window_of].name;
+    MovesSyntax(ref, k_, names, &o);
+    s->windows.push_back(std::move(o));
+  }
+  PrintBlock(n.regions[0], s);
+  axes_.resize(p.first_axis);
+  taken_.pop_back();
 }
 
 void BodyPrinter::PrintFor(const Node& n, Statement* s) {
@@ -624,10 +660,10 @@ Expr BodyPrinter::ExprOf(NodeId id) {
     case Node::Kind::kLoad:
       return Ranges(n.ref, n.slices);
     case Node::Kind::kAxis:
-      return Name(k_.grid[n.axis].name);
+      return Name(axes_[n.axis]);
     case Node::Kind::kNumAxis: {
       std::vector<Expr> args;
-      args.push_back(Name(k_.grid[n.axis].name));
+      args.push_back(Name(axes_[n.axis]));
       return Call("num", std::move(args));
     }
     case Node::Kind::kLoopIndex: {
@@ -651,86 +687,6 @@ Expr BodyPrinter::StoreValue(const Node& n) {
 
 Expr IntegerSyntax(int64_t value) { return Number(absl::StrCat(value)); }
 
-namespace {
-
-Expr StaticSyntax(const kernel::Expr& e, const kernel::Kernel& kernel,
-                  const std::vector<std::string>& axes) {
-  using Kind = kernel::Expr::Kind;
-  std::vector<Expr> args;
-  for (const kernel::Expr& a : e.args) args.push_back(StaticSyntax(a, kernel, axes));
-  switch (e.kind) {
-    case Kind::kConst:
-      return IntegerSyntax(e.value);
-    case Kind::kAxis:
-      return Name(axes[e.value]);
-    case Kind::kNum:
-      args.push_back(Name(axes[e.value]));
-      return Call("num", std::move(args));
-    case Kind::kParam:
-      return Name(kernel.params[e.value].name);
-    case Kind::kNeg:
-      return Make(Expr::Kind::kUnary, "-", std::move(args));
-    case Kind::kAdd:
-      return Make(Expr::Kind::kBinary, "+", std::move(args));
-    case Kind::kSub:
-      return Make(Expr::Kind::kBinary, "-", std::move(args));
-    case Kind::kMul:
-      return Make(Expr::Kind::kBinary, "*", std::move(args));
-    case Kind::kDiv:
-      return Make(Expr::Kind::kBinary, "/", std::move(args));
-    case Kind::kMod:
-      return Make(Expr::Kind::kBinary, "%", std::move(args));
-    case Kind::kCdiv:
-      return Call("cdiv", std::move(args));
-    case Kind::kMin:
-      return Call("min", std::move(args));
-    case Kind::kMax:
-      return Call("max", std::move(args));
-    case Kind::kEq:
-      return Make(Expr::Kind::kBinary, "==", std::move(args));
-    case Kind::kNe:
-      return Make(Expr::Kind::kBinary, "!=", std::move(args));
-    case Kind::kLt:
-      return Make(Expr::Kind::kBinary, "<", std::move(args));
-    case Kind::kLe:
-      return Make(Expr::Kind::kBinary, "<=", std::move(args));
-    case Kind::kGt:
-      return Make(Expr::Kind::kBinary, ">", std::move(args));
-    case Kind::kGe:
-      return Make(Expr::Kind::kBinary, ">=", std::move(args));
-    case Kind::kAnd:
-      return Make(Expr::Kind::kBinary, "&&", std::move(args));
-    case Kind::kOr:
-      return Make(Expr::Kind::kBinary, "||", std::move(args));
-    case Kind::kNot:
-      return Make(Expr::Kind::kUnary, "!", std::move(args));
-    case Kind::kBlocks:
-      for (const kernel::BlockCountRow& row : kernel::BlockCounts()) {
-        if (static_cast<int64_t>(row.count) != e.args[0].value) continue;
-        return Name(absl::StrCat(kernel.blocks[e.value].name, ".", row.name));
-      }
-      return Name("nan");
-    case Kind::kSelect:
-      return Call("select", std::move(args));
-    case Kind::kPrefetch:
-      args.insert(args.begin(), Name(kernel.refs[e.value].name));
-      return Make(Expr::Kind::kIndex, "", std::move(args));
-  }
-  return Name("nan");
-}
-
-}  // namespace
-
-Expr StaticSyntax(const kernel::Expr& e, const kernel::Kernel& kernel) {
-  std::vector<std::string> axes;
-  for (const kernel::GridAxis& a : kernel.grid) axes.push_back(a.name);
-  return StaticSyntax(e, kernel, axes);
-}
-
-Expr MaskSyntax(const kernel::Mask& mask, const kernel::Kernel& kernel) {
-  return StaticSyntax(mask.value, kernel, {mask.row, mask.col});
-}
-
 std::string NumberText(const Literal& literal, int64_t index) {
   const Type type = literal.shape().type;
   if (type == Type::kPred) return literal.bytes()[index] != 0 ? "true" : "false";
@@ -752,8 +708,6 @@ std::string NumberText(const Literal& literal, int64_t index) {
   return std::string(text, end.ptr);
 }
 
-std::vector<Statement> BodySyntax(const kernel::Kernel& kernel) {
-  return BodyPrinter(kernel).Run();
-}
+BodyText BodySyntax(const kernel::Kernel& kernel) { return BodyPrinter(kernel).Run(); }
 
 }  // namespace tpuc::kernel_text

@@ -15,11 +15,11 @@
 
 namespace tpuc::kernel_text {
 
-std::vector<Statement> BodySyntax(const kernel::Kernel& kernel);
+struct BodyText {
+  std::vector<Statement> setup, body;
+};
+BodyText BodySyntax(const kernel::Kernel& kernel);
 
-// Integer expressions of a kernel, by the names of its parameters and axes.
-Expr StaticSyntax(const kernel::Expr& e, const kernel::Kernel& kernel);
-Expr MaskSyntax(const kernel::Mask& mask, const kernel::Kernel& kernel);  // its condition
 Expr IntegerSyntax(int64_t value);
 
 // Element `index` of a literal as it is written: "-1.5", "7", "inf", "true".

@@ -53,7 +53,7 @@ std::string KernelElaborator::DidYouMean(const std::string& name) const {
 
 bool KernelElaborator::StaticBinary(const Expr& e, bool axes, KernelExpr* result, int64_t* value) {
   const auto known = [](const KernelExpr& x) {
-    return !kernel::UsesAxis(x) && !kernel::UsesPrefetch(x);
+    return !kernel::UsesAxis(x) && !kernel::UsesPrefetch(x) && !kernel::UsesOperand(x);
   };
   KernelExpr a, b;
   int64_t x = 0, y = 0;
@@ -122,6 +122,10 @@ bool KernelElaborator::StaticName(const Expr& e, bool axes, KernelExpr* result) 
     *result = KernelExpr::Axis(s->index);
     return true;
   }
+  if (s != nullptr && (s->kind == Symbol::Kind::kValue || s->kind == Symbol::Kind::kLoop) &&
+      operands_ != nullptr) {
+    return OperandName(e, result);
+  }
   if (s == nullptr && BlocksNumber(e.text, result)) return true;
   if (e.text == "true" || e.text == "false") {
     *result = KernelExpr::Const(e.text == "true");
@@ -141,10 +145,10 @@ bool KernelElaborator::StaticPrefetch(const Expr& e, bool axes, KernelExpr* resu
   const Expr& name = e.args[0];
   const Symbol* s = name.kind == Expr::Kind::kName ? Find(name.text) : nullptr;
   if (s == nullptr || s->kind != Symbol::Kind::kRef || !prefetch_ok_ ||
-      kernel_.refs[s->index].role != Ref::Role::kPrefetch) {
+      !kernel_.refs[s->index].InSmem()) {
     Error(DiagCode::kKernelName, name.loc,
           absl::StrCat(PrintSyntax(name), " is not a prefetched array"),
-          "elements of prefetch operands may stand in index maps and grid bounds");
+          "scalars in SMEM may stand in index maps and grid bounds");
     return false;
   }
   const Shape& shape = kernel_.refs[s->index].shape;
@@ -202,9 +206,10 @@ bool KernelElaborator::Static(const Expr& e, bool axes, KernelExpr* result, int6
             absl::StrCat("expected an integer expression, found ", PrintSyntax(e)));
       return false;
   }
-  if (kernel::UsesAxis(*result) || kernel::UsesPrefetch(*result)) return true;
-  const std::optional<int64_t> v =
-      kernel::EvaluateExpr(*result, {kernel_.params, {}, kernel_.grid, {}, {}, kernel_.blocks});
+  if (kernel::UsesAxis(*result) || kernel::UsesPrefetch(*result) || kernel::UsesOperand(*result)) {
+    return true;
+  }
+  const std::optional<int64_t> v = kernel::EvaluateExpr(*result, KnownValues());
   if (!v) {
     Error(DiagCode::kKernelParam, e.loc,
           absl::StrCat(PrintSyntax(e), " has no value: division by zero or overflow"));
@@ -292,8 +297,8 @@ void KernelElaborator::Parameters(const Kernel& syntax) {
   }
 }
 
-void KernelElaborator::Grid(const Kernel& syntax) {
-  for (const Axis& a : syntax.grid) {
+void KernelElaborator::Grid(const std::vector<Axis>& syntax, std::vector<kernel::GridAxis>* grid) {
+  for (const Axis& a : syntax) {
     kernel::GridAxis axis;
     axis.name = a.name;
     axis.parallel = a.parallel;
@@ -302,7 +307,8 @@ void KernelElaborator::Grid(const Kernel& syntax) {
     prefetch_ok_ = true;
     bool sized = Static(a.size, false, &axis.size, &value);
     prefetch_ok_ = false;
-    const bool at_run_time = sized && kernel::UsesPrefetch(axis.size);
+    const bool at_run_time =
+        sized && (kernel::UsesPrefetch(axis.size) || kernel::UsesOperand(axis.size));
     if (sized && at_run_time != !a.most.empty()) {
       Error(DiagCode::kKernelParam, a.size.loc,
             absl::StrCat("the size of grid axis ", a.name,
@@ -321,8 +327,9 @@ void KernelElaborator::Grid(const Kernel& syntax) {
               absl::StrCat("grid axis ", a.name, " has size ", value));
       }
     }
-    Symbol symbol{Symbol::Kind::kAxis, static_cast<int64_t>(kernel_.grid.size()), {}};
-    kernel_.grid.push_back(std::move(axis));
+    Symbol symbol{Symbol::Kind::kAxis, static_cast<int64_t>(axes_.size()), {}};
+    axes_.push_back(axis);
+    grid->push_back(std::move(axis));
     Define(a.name, a.loc, symbol);
   }
 }
@@ -421,6 +428,11 @@ void KernelElaborator::DeclareOperand(const Operand& syntax, Ref* ref) {
     ref->shape.layout = kernel::SmemLayout(ref->shape.type, ref->shape.rank());
   }
   CheckSpace(syntax, *ref);
+  DeclareMoves(syntax, ref);
+}
+
+// Block and buffers; the index map is the first block's.
+void KernelElaborator::DeclareMoves(const Operand& syntax, Ref* ref) {
   const size_t rank = ref->shape.dims.size();
   ref->block.assign(ref->shape.dims.begin(), ref->shape.dims.end());
   ref->block_exprs = ref->dim_exprs;
@@ -463,7 +475,7 @@ void KernelElaborator::DeclareIndex(const Operand& syntax, Ref* ref) {
   }
 }
 
-// Operands are named before the grid and index maps are read, which may name prefetched ones.
+// Operands are named before the grid and index maps are read, which may name what lies in SMEM.
 void KernelElaborator::Declarations(const Kernel& syntax) {
   for (const MaskDecl& m : syntax.masks) DeclareMask(m);
   for (const BlocksDecl& b : syntax.blocks) DeclareBlocks(b);
@@ -478,13 +490,15 @@ void KernelElaborator::Declarations(const Kernel& syntax) {
     Define(o.name, o.loc, {Symbol::Kind::kRef, static_cast<int64_t>(kernel_.refs.size()), {}});
     kernel_.refs.push_back(std::move(ref));
   }
+  const auto before_grid = [&](size_t r) {
+    return kernel_.refs[r].role == Ref::Role::kPrefetch || syntax.operands[r].space == "smem";
+  };
   for (size_t r = 0; r < kernel_.refs.size(); ++r) {
-    if (kernel_.refs[r].role != Ref::Role::kPrefetch) continue;
-    DeclareOperand(syntax.operands[r], &kernel_.refs[r]);
+    if (before_grid(r)) DeclareOperand(syntax.operands[r], &kernel_.refs[r]);
   }
-  Grid(syntax);
+  Grid(syntax.grid, &kernel_.grid);
   for (size_t r = 0; r < kernel_.refs.size(); ++r) {
-    if (kernel_.refs[r].role == Ref::Role::kPrefetch) continue;
+    if (before_grid(r)) continue;
     DeclareOperand(syntax.operands[r], &kernel_.refs[r]);
     DeclareIndex(syntax.operands[r], &kernel_.refs[r]);
   }
@@ -497,10 +511,12 @@ class Renumber {
  public:
   explicit Renumber(kernel::Kernel* k) : k_(*k), to_(k->nodes.size(), -1) {}
   void Run() {
+    Visit(k_.setup);
     Visit(k_.body);
     std::vector<kernel::Node> nodes(order_.size());
     for (size_t i = 0; i < order_.size(); ++i) nodes[i] = std::move(k_.nodes[order_[i]]);
     k_.nodes = std::move(nodes);
+    Map(&k_.setup);
     Map(&k_.body);
     for (kernel::Node& n : k_.nodes) {
       for (NodeId& o : n.operands) o = to_[o];
@@ -549,11 +565,12 @@ bool KernelElaborator::Run(const Kernel& syntax) {
   scopes_.emplace_back();
   Parameters(syntax);
   Declarations(syntax);
-  region_ = &kernel_.body;
   for (const Function& f : syntax.functions) {
     if (functions_.emplace(f.name, &f).second) continue;
     Error(DiagCode::kKernelName, f.loc, absl::StrCat("function ", f.name, " is defined already"));
   }
+  Setup(syntax.setup);
+  region_ = &kernel_.body;
   Body(syntax.statements);
   if (!ok_) return false;
   Renumber(&kernel_).Run();

@@ -18,6 +18,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
+#include "backend/kernel/expr.h"
 #include "backend/kernel/kernel.h"
 #include "grammar/kernel/syntax.h"
 #include "src/diag/diag.h"
@@ -83,10 +84,11 @@ class KernelElaborator {
   void Error(DiagCode code, Loc loc, std::string message, std::string hint = "");
   void Parameters(const Kernel& syntax);
   bool TypeParameter(const Parameter& p);
-  void Grid(const Kernel& syntax);
+  void Grid(const std::vector<Axis>& syntax, std::vector<kernel::GridAxis>* grid);
   void CheckSpace(const Operand& syntax, const kernel::Ref& ref);
   void Declarations(const Kernel& syntax);
   void DeclareOperand(const Operand& syntax, kernel::Ref* ref);
+  void DeclareMoves(const Operand& syntax, kernel::Ref* ref);
   void DeclareBlock(const Operand& syntax, kernel::Ref* ref);
   void DeclareIndex(const Operand& syntax, kernel::Ref* ref);
   std::optional<Type> TypeNamed(const std::string& name) const;
@@ -94,6 +96,9 @@ class KernelElaborator {
                   std::vector<KernelExpr>* dims);
   bool Define(const std::string& name, Loc loc, Symbol symbol);
   const Symbol* Find(const std::string& name) const;
+  kernel::ExprValues KnownValues() const {
+    return {kernel_.params, {}, axes_, {}, {}, kernel_.blocks};
+  }
   std::string DidYouMean(const std::string& name) const;
   // Integer expressions over parameters, and grid indices where `axes`. The value where it has no
   // axis.
@@ -143,6 +148,13 @@ class KernelElaborator {
   bool ForBound(const Expr& e, KernelExpr* expr, int64_t* value, NodeId* node);
   void For(const Statement& s);
   void While(const Statement& s);
+  // ---- elaborate_pipeline.cc: nested pipelines, setup
+  void Setup(const std::vector<Statement>& statements);
+  void Pipeline(const Statement& s);
+  void DeclareWindow(const Operand& syntax, int pipeline);
+  bool OperandName(const Expr& e, KernelExpr* result);
+  int PipelineOf(int64_t axis) const;
+  Value AxisValue(kernel::Node::Kind kind, int64_t axis, Loc loc);
   // ---- elaborate_copies.cc: explicit copies
   bool View(const Expr& e, kernel::RefView* view, Shape* shape);
   bool SemaphoreView(const Expr& e, kernel::RefView* view);
@@ -208,8 +220,13 @@ class KernelElaborator {
   std::vector<const Expr*> mask_values_;  // as written, by mask
   bool prefetch_ok_ = false;              // static expressions may read prefetched scalars
   absl::flat_hash_map<std::string, const Function*> functions_;
-  int calls_ = 0, all_calls_ = 0;  // of functions: one within the other; in all
-  int loops_ = 0;                  // enclosing for statements
+  int calls_ = 0, all_calls_ = 0;       // of functions: one within the other; in all
+  int loops_ = 0;                       // enclosing for statements
+  std::vector<kernel::GridAxis> axes_;  // of the grid and of the pipelines around, by number
+  std::vector<int> pipelines_;          // around
+  bool in_setup_ = false;
+  // While a pipeline's sizes and index maps are read: values of the body that they name.
+  std::vector<std::pair<std::string, NodeId>>* operands_ = nullptr;
   bool ok_ = true;
 };
 

@@ -40,6 +40,9 @@ void KernelElaborator::Body(const std::vector<Statement>& statements) {
       case Statement::Kind::kWhile:
         While(s);
         break;
+      case Statement::Kind::kPipeline:
+        Pipeline(s);
+        break;
       case Statement::Kind::kAssert:
         Assert(s);
         break;
@@ -78,6 +81,7 @@ NodeId KernelElaborator::StoreValue(Value value, const Shape& shape, Loc loc) {
 }
 
 void KernelElaborator::Store(const Statement& s) {
+  if (!s.where.empty()) Error(DiagCode::kKernelSlice, s.loc, "masked stores are not there yet");
   const Expr& name = s.target.args[0];
   const Symbol* symbol = Find(name.text);
   if (symbol == nullptr || symbol->kind != Symbol::Kind::kRef) {
@@ -208,9 +212,7 @@ Value KernelElaborator::EvalName(const Expr& e) {
       Error(DiagCode::kKernelBody, e.loc, absl::StrCat(e.text, " is not a value"));
       return {};
     case Symbol::Kind::kAxis:
-      n.kind = Node::Kind::kAxis;
-      n.axis = static_cast<int>(s->index);
-      break;
+      return AxisValue(Node::Kind::kAxis, s->index, e.loc);
     case Symbol::Kind::kLoop:
       n.kind = Node::Kind::kLoopIndex;
       n.axis = loops_ - 1 - static_cast<int>(s->index);
@@ -271,8 +273,7 @@ Value KernelElaborator::FoldIntegers(const std::string& op, const Value& a, cons
     if (op != text) continue;
     v.kind = Value::Kind::kInteger;
     v.expr = kernel::MakeExpr(kind, {a.expr, b.expr});
-    const auto result =
-        kernel::EvaluateExpr(v.expr, {kernel_.params, {}, kernel_.grid, {}, {}, kernel_.blocks});
+    const auto result = kernel::EvaluateExpr(v.expr, KnownValues());
     if (!result || (op == "/" && a.integer % b.integer != 0)) {
       Error(DiagCode::kKernelParam, loc,
             absl::StrCat(a.integer, " ", op, " ", b.integer,
@@ -371,6 +372,7 @@ bool KernelElaborator::OneRange(const Expr& range, int64_t size, int dimension, 
       range.text == ":+") {  // x[i] is x[i:+1] without the dimension
     const bool one = range.kind != Expr::Kind::kRange;
     slice->size = 1;
+    if (!one && range.args.size() > 2) return bad("strides are not there yet");
     if (!one && !Static(range.args[1], false, &e, &slice->size)) return false;
     if (!one && kernel::UsesParam(e)) slice->size_expr = {e};
     const Expr* text = nullptr;

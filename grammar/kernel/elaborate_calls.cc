@@ -459,11 +459,7 @@ Value KernelElaborator::EvalCall(const Expr& e) {
       Error(DiagCode::kKernelName, e.loc, "num takes the name of a grid axis");
       return {};
     }
-    Node n;
-    n.kind = Node::Kind::kNumAxis;
-    n.axis = static_cast<int>(s->index);
-    n.shape = Shape::Array(Type::kS32, {});
-    return NodeValue(Emit(std::move(n), e.loc), e.loc);
+    return AxisValue(Node::Kind::kNumAxis, s->index, e.loc);
   }
   if (const std::optional<Type> type = TypeNamed(f)) return CallTyped(*type, args, e.loc);
   if (const Symbol* s = Find(f); s != nullptr && s->kind == Symbol::Kind::kMask) {

@@ -203,6 +203,12 @@ bool KernelElaborator::Addressable(int r, Loc loc) {
           absl::StrCat(ref.name, " is a semaphore: copies, signal and wait name it"));
     return false;
   }
+  if (in_setup_ && ref.IsWindow()) {
+    Error(DiagCode::kKernelMemory, loc,
+          absl::StrCat(ref.name, " has no block in setup, which runs once, before the grid"),
+          "prefetch operands, scratch and arrays in HBM are there");
+    return false;
+  }
   return true;
 }
 

@@ -5,9 +5,9 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "backend/kernel/expr.h"
 #include "backend/kernel/windows.h"
 #include "grammar/kernel/body_printer.h"
+#include "grammar/kernel/declaration_printer.h"
 #include "grammar/kernel/elaborate.h"
 #include "grammar/kernel/syntax.h"
 
@@ -19,10 +19,6 @@ using kernel_text::Expr;
 using kernel_text::Item;
 using kernel_text::LiteralText;
 using kernel_text::Operand;
-
-bool SameExprs(const std::vector<kernel::Expr>& a, const std::vector<kernel::Expr>& b) {
-  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), kernel::SameExpr);
-}
 
 constexpr int64_t kSmem = -1;  // a space of ArraySyntax
 
@@ -62,32 +58,7 @@ Operand OperandSyntax(const kernel::Ref& ref, const kernel::Kernel& k) {
     o.array.dims[d] = kernel_text::StaticSyntax(ref.dim_exprs[d], k);
   }
   if (scratch || prefetch) return o;
-  const bool squeezed =
-      std::find(ref.squeezed.begin(), ref.squeezed.end(), true) != ref.squeezed.end();
-  const bool moved = std::any_of(ref.index.begin(), ref.index.end(), [](const kernel::Expr& e) {
-    return e.kind != kernel::Expr::Kind::kConst || e.value != 0;
-  });
-  o.has_block =
-      squeezed || moved || !SameExprs(ref.block_exprs, ref.dim_exprs) ||
-      !std::equal(ref.block.begin(), ref.block.end(), ref.shape.dims.begin(), ref.shape.dims.end());
-  o.has_at = moved;
-  o.element = ref.element_index;
-  for (size_t d = 0; d < rank && o.has_block; ++d) {
-    if (d < ref.squeezed.size() && ref.squeezed[d]) {
-      Expr word;
-      word.kind = Expr::Kind::kName;
-      word.text = "squeeze";
-      o.block.push_back(std::move(word));
-    } else {
-      o.block.push_back(ref.block_exprs.size() == rank
-                            ? kernel_text::StaticSyntax(ref.block_exprs[d], k)
-                            : kernel_text::IntegerSyntax(ref.block[d]));
-    }
-  }
-  for (size_t d = 0; d < rank && o.has_at; ++d) {
-    o.at.push_back(kernel_text::StaticSyntax(ref.index[d], k));
-  }
-  if (ref.buffers != 2) o.buffers = absl::StrCat(ref.buffers);
+  kernel_text::MovesSyntax(ref, k, kernel_text::GridNames(k), &o);
   if (ref.alias >= 0) o.alias = k.refs[ref.alias].name;
   return o;
 }
@@ -115,13 +86,14 @@ kernel_text::Kernel KernelSyntax(const kernel::Kernel& k) {
                         {}});
   }
   for (const kernel::GridAxis& a : k.grid) {
-    std::vector<Expr> most;
-    if (!a.most.empty()) most.push_back(kernel_text::StaticSyntax(a.most[0], k));
-    s.grid.push_back(
-        {a.name, kernel_text::StaticSyntax(a.size, k), std::move(most), a.parallel, {}});
+    s.grid.push_back(kernel_text::AxisSyntax(a, a.name, k, kernel_text::GridNames(k)));
   }
-  for (const kernel::Ref& r : k.refs) s.operands.push_back(OperandSyntax(r, k));
-  s.statements = kernel_text::BodySyntax(k);
+  for (const kernel::Ref& r : k.refs) {
+    if (r.window_of < 0) s.operands.push_back(OperandSyntax(r, k));
+  }
+  kernel_text::BodyText text = kernel_text::BodySyntax(k);
+  s.setup = std::move(text.setup);
+  s.statements = std::move(text.body);
   return s;
 }
 

@@ -47,6 +47,28 @@ struct Array {
   Loc loc;
 };
 
+struct Axis {
+  std::string name;
+  Expr size;
+  std::vector<Expr> most;  // none or one
+  bool parallel = false;
+  Loc loc;
+};
+
+struct Operand {
+  std::string role;  // prefetch, in, out, scratch
+  std::string name;
+  Array array;
+  std::string space;  // "", hbm, smem
+  std::string table;  // "B.row": the array is that table
+  bool has_block = false, has_at = false, element = false;
+  std::vector<Expr> block, at;  // a block dimension may be the name squeeze
+  std::string buffers;          // integer or ""
+  std::string alias;
+  std::string of;  // a window of a pipeline: the array in HBM
+  Loc loc;
+};
+
 struct Statement {
   enum class Kind : uint8_t {
     kAssign,
@@ -58,6 +80,7 @@ struct Statement {
     kWaitCopy,
     kSignal,
     kWait,
+    kPipeline,
     kAssert
   };
   Kind kind = Kind::kAssign;
@@ -67,9 +90,12 @@ struct Statement {
   Expr value, limit;        // kFor: value .. limit; kWhen, kWhile, kAssert: the condition
   std::vector<Expr> views;  // kCopy, kWaitCopy: source, destination, semaphore; kSignal, kWait:
                             // one; names, or kIndex of one. Their count is `value`
-  std::string unroll;   // kFor: "", or copies of the body a trip; "0": all trips
-  std::string message;  // kAssert
-  std::vector<std::vector<Statement>> blocks;  // kWhen: 1 or 2, kFor, kWhile: 1
+  std::string unroll;       // kFor: "", or copies of the body a trip; "0": all trips
+  std::string message;      // kAssert
+  std::vector<Axis> axes;   // kPipeline
+  std::vector<Operand> windows;                // kPipeline
+  std::vector<Expr> where;                     // kStore: none, or a mask
+  std::vector<std::vector<Statement>> blocks;  // kWhen: 1 or 2, kFor, kWhile, kPipeline: 1
   std::string comment;                         // printed behind it
   Loc loc;
 };
@@ -93,27 +119,6 @@ struct BlocksDecl {
   Loc loc;
 };
 
-struct Axis {
-  std::string name;
-  Expr size;
-  std::vector<Expr> most;  // none or one
-  bool parallel = false;
-  Loc loc;
-};
-
-struct Operand {
-  std::string role;  // prefetch, in, out, scratch
-  std::string name;
-  Array array;
-  std::string space;  // "", hbm, smem
-  std::string table;  // "B.row": the array is that table
-  bool has_block = false, has_at = false, element = false;
-  std::vector<Expr> block, at;  // a block dimension may be the name squeeze
-  std::string buffers;          // integer or ""
-  std::string alias;
-  Loc loc;
-};
-
 struct Function {  // def name(parameters) = value;
   std::string name;
   std::vector<std::string> parameters;
@@ -129,7 +134,7 @@ struct Kernel {
   std::vector<Axis> grid;
   std::vector<Operand> operands;
   std::vector<Function> functions;
-  std::vector<Statement> statements;
+  std::vector<Statement> setup, statements;
   Loc loc;
 };
 

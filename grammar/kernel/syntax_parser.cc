@@ -174,6 +174,7 @@ Expr Parser::Range() {
   Next();  // :
   if (parts[0].kind != Expr::Kind::kEmpty && Take("+")) {
     parts.push_back(Or());
+    if (Take(":")) parts.push_back(Or());
     return Make(Expr::Kind::kRange, loc, ":+", std::move(parts));
   }
   const auto ends = [&] { return Is(",") || Is("]") || Is(":"); };
@@ -226,7 +227,7 @@ void Parser::ParamDecl(Kernel* k) {
   Expect(";");
 }
 
-void Parser::GridDecl(Kernel* k) {
+void Parser::Axes(std::vector<Axis>* axes) {
   do {
     Axis a;
     a.loc = Peek().loc;
@@ -239,8 +240,12 @@ void Parser::GridDecl(Kernel* k) {
     } else {
       Take("arbitrary");
     }
-    k->grid.push_back(std::move(a));
+    axes->push_back(std::move(a));
   } while (!failed_ && Take(","));
+}
+
+void Parser::GridDecl(Kernel* k) {
+  Axes(&k->grid);
   Expect(";");
 }
 
@@ -313,6 +318,15 @@ void Parser::OperandDecl(Kernel* k) {
   o.name = Definition("an operand");
   Contents(&o);
   if (!failed_ && Take("hbm")) o.space = "hbm";
+  Moves(&o);
+  if (!failed_ && Take("alias")) o.alias = Name("an input");
+  Expect(";");
+  k->operands.push_back(std::move(o));
+}
+
+// block [..] at (..) buffers n
+void Parser::Moves(Operand* operand) {
+  Operand& o = *operand;
   if (!failed_ && Take("block")) {
     o.has_block = true;
     if (Expect("[")) {
@@ -335,9 +349,28 @@ void Parser::OperandDecl(Kernel* k) {
     }
   }
   if (!failed_ && Take("buffers")) o.buffers = Integer();
-  if (!failed_ && Take("alias")) o.alias = Name("an input");
-  Expect(";");
-  k->operands.push_back(std::move(o));
+}
+
+// pipeline k: 4, .. { in a of x block [..] at (..); .. statements }
+void Parser::PipelineStatement(Statement* s) {
+  Next();
+  s->kind = Statement::Kind::kPipeline;
+  Axes(&s->axes);
+  s->blocks.emplace_back();
+  if (!Expect("{")) return;
+  if (++depth_ > kMaxNesting) Fail("blocks nested too deeply");
+  while (!failed_ && (Is("in") || Is("out"))) {
+    Operand o;
+    o.role = Next().text;
+    o.loc = Peek().loc;
+    o.name = Definition("a window");
+    Expect("of");
+    o.of = Name("an array in HBM");
+    Moves(&o);
+    Expect(";");
+    s->windows.push_back(std::move(o));
+  }
+  Statements(&s->blocks.back());
 }
 
 void Parser::ScratchDecl(Kernel* k) {
@@ -350,6 +383,7 @@ void Parser::ScratchDecl(Kernel* k) {
     Expect(":");
     o.array = ParseArray();
     if (!failed_ && Take("smem")) o.space = "smem";
+    if (!failed_ && o.space.empty() && Take("hbm")) o.space = "hbm";
     k->operands.push_back(std::move(o));
   } while (!failed_ && Take(","));
   Expect(";");
@@ -358,6 +392,11 @@ void Parser::ScratchDecl(Kernel* k) {
 void Parser::ParseBlock(std::vector<Statement>* out) {
   if (!Expect("{")) return;
   if (++depth_ > kMaxNesting) Fail("blocks nested too deeply");
+  Statements(out);
+}
+
+// The rest of a block.
+void Parser::Statements(std::vector<Statement>* out) {
   while (!failed_ && !Is("}") && Peek().kind != Kind::kEnd) {
     ParseStatement(out);
     if (failed_ && depth_ <= kMaxNesting) Recover();
@@ -429,6 +468,8 @@ void Parser::ParseStatement(std::vector<Statement>* out) {
     s.value = Or();
     s.blocks.emplace_back();
     ParseBlock(&s.blocks.back());
+  } else if (Starts("pipeline")) {
+    PipelineStatement(&s);
   } else if (Starts("copy") || Starts("signal") || Starts("wait")) {
     CopyStatement(&s);
   } else if (Take("assert")) {
@@ -460,6 +501,7 @@ void Parser::ParseStatement(std::vector<Statement>* out) {
       return;
     }
     s.value = Or();
+    if (!failed_ && s.kind == Statement::Kind::kStore && Take("where")) s.where.push_back(Or());
     Expect(";");
   }
   if (!failed_) out->push_back(std::move(s));
@@ -522,6 +564,11 @@ void Parser::KernelDecl(File* file) {
     } else if (operand) {
       stage = 1;
       OperandLine(&k);
+    } else if (Is("setup") && Peek(1).kind == Kind::kPunct && Peek(1).text == "{") {
+      if (stage == 2 || !k.setup.empty()) Fail("setup stands once, before statements");
+      stage = 2;
+      Next();
+      ParseBlock(&k.setup);
     } else {
       if (!Is("assert")) stage = 2;
       ParseStatement(&k.statements);

@@ -1,5 +1,5 @@
-// The parser of .tk text (syntax_parser.cc): its tokens, its place among them, one function a rule of
-// kernel.ebnf. Internal to grammar/kernel.
+// The parser of .tk text (syntax_parser.cc): its tokens, its place among them, one function a rule
+// of kernel.ebnf. Internal to grammar/kernel.
 #pragma once
 
 #include <algorithm>
@@ -137,11 +137,15 @@ class Parser {
   void PrefetchDecl(Kernel* k);
   void Contents(Operand* o);
   void ParamDecl(Kernel* k);
+  void Axes(std::vector<Axis>* axes);
   void GridDecl(Kernel* k);
+  void Moves(Operand* operand);
   void OperandDecl(Kernel* k);
   void ScratchDecl(Kernel* k);
   void ParseStatement(std::vector<Statement>* out);
   void ParseBlock(std::vector<Statement>* out);
+  void Statements(std::vector<Statement>* out);
+  void PipelineStatement(Statement* s);
   Expr View();
   void CopyStatement(Statement* s);
   void ProgramDecl(File* file);

@@ -46,6 +46,7 @@ class Printer {
   void Print(const Expr& e, int least_level);
   void Print(const Array& a);
   void Print(const Operand& o);
+  void Print(const std::vector<Axis>& axes);
   void Print(const std::vector<Statement>& block, int indent);
   void Print(const Statement& s, int indent);
   void Print(const Kernel& k);
@@ -63,6 +64,10 @@ void Printer::PrintRange(const Expr& e) {
   if (e.text == ":+") {
     absl::StrAppend(&text, ":+");
     Print(e.args[1], 0);
+    if (e.args.size() > 2) {
+      absl::StrAppend(&text, ":");
+      Print(e.args[2], 0);
+    }
     return;
   }
   absl::StrAppend(&text, ":");
@@ -144,7 +149,9 @@ void Printer::Print(const Array& a) {
 
 void Printer::Print(const Operand& o) {
   absl::StrAppend(&text, "  ", o.role, " ", o.name);
-  if (o.table.empty()) {
+  if (!o.of.empty()) {
+    absl::StrAppend(&text, " of ", o.of);
+  } else if (o.table.empty()) {
     absl::StrAppend(&text, ": ");
     Print(o.array);
   } else {
@@ -184,6 +191,10 @@ void Printer::Print(const Statement& s, int indent) {
       Print(s.target, 0);
       absl::StrAppend(&text, " ", s.op, " ");
       Print(s.value, 0);
+      if (!s.where.empty()) {
+        absl::StrAppend(&text, " where ");
+        Print(s.where[0], 0);
+      }
       absl::StrAppend(&text, ";");
       break;
     case Statement::Kind::kWhen:
@@ -230,6 +241,17 @@ void Printer::Print(const Statement& s, int indent) {
       absl::StrAppend(&text, " ");
       Print(s.blocks[0], indent);
       break;
+    case Statement::Kind::kPipeline:
+      absl::StrAppend(&text, "pipeline");
+      Print(s.axes);
+      absl::StrAppend(&text, " {\n");
+      for (const Operand& o : s.windows) {
+        absl::StrAppend(&text, std::string(indent, ' '));
+        Print(o);
+      }
+      for (const Statement& inner : s.blocks[0]) Print(inner, indent + 2);
+      absl::StrAppend(&text, std::string(indent, ' '), "}");
+      break;
     case Statement::Kind::kAssert:
       absl::StrAppend(&text, "assert ");
       Print(s.value, 0);
@@ -238,6 +260,18 @@ void Printer::Print(const Statement& s, int indent) {
   }
   if (!s.comment.empty()) absl::StrAppend(&text, "  # ", s.comment);
   absl::StrAppend(&text, "\n");
+}
+
+void Printer::Print(const std::vector<Axis>& axes) {
+  for (size_t a = 0; a < axes.size(); ++a) {
+    absl::StrAppend(&text, a == 0 ? " " : ", ", axes[a].name, ": ");
+    Print(axes[a].size, 0);
+    if (!axes[a].most.empty()) {
+      absl::StrAppend(&text, " most ");
+      Print(axes[a].most[0], 0);
+    }
+    if (axes[a].parallel) absl::StrAppend(&text, " parallel");
+  }
 }
 
 void Printer::Print(const Kernel& k) {
@@ -259,16 +293,11 @@ void Printer::Print(const Kernel& k) {
     PrintAll(b.sizes);
     absl::StrAppend(&text, ");\n");
   }
-  for (size_t a = 0; a < k.grid.size(); ++a) {
-    absl::StrAppend(&text, a == 0 ? "  grid " : ", ", k.grid[a].name, ": ");
-    Print(k.grid[a].size, 0);
-    if (!k.grid[a].most.empty()) {
-      absl::StrAppend(&text, " most ");
-      Print(k.grid[a].most[0], 0);
-    }
-    if (k.grid[a].parallel) absl::StrAppend(&text, " parallel");
+  if (!k.grid.empty()) {
+    absl::StrAppend(&text, "  grid");
+    Print(k.grid);
+    absl::StrAppend(&text, ";\n");
   }
-  if (!k.grid.empty()) absl::StrAppend(&text, ";\n");
   for (const Operand& o : k.operands) Print(o);
   for (const Function& f : k.functions) {
     absl::StrAppend(&text, "  def ", f.name, "(");
@@ -278,6 +307,11 @@ void Printer::Print(const Kernel& k) {
     absl::StrAppend(&text, ") = ");
     Print(f.value, 0);
     absl::StrAppend(&text, ";\n");
+  }
+  if (!k.setup.empty()) {
+    absl::StrAppend(&text, "  setup ");
+    Print(k.setup, 2);
+    absl::StrAppend(&text, "\n");
   }
   for (const Statement& s : k.statements) Print(s, 2);
   absl::StrAppend(&text, "}\n");
