@@ -9,6 +9,8 @@ namespace tpuc {
 namespace {
 
 constexpr size_t kLarge = size_t{1} << 20;  // bytes; smaller ones the allocator keeps anyway
+constexpr int64_t kShare = 8;  // one part of so many of what lived at once may wait: operations
+                               // need room of their own
 
 // A first touch of a page costs the host as much as filling it; huge ones are touched once.
 void AskForHugePages(void* data, size_t bytes) {
@@ -34,10 +36,7 @@ Literal Memory::Make(const Shape& shape, bool any) {
     if (fits && (best == kept_.end() || it->capacity() < best->capacity())) best = it;
   }
   if (best == kept_.end()) {
-    while (!kept_.empty() && live + kept_bytes_ + bytes > peak_) {
-      kept_bytes_ -= static_cast<int64_t>(kept_.front().capacity());
-      kept_.erase(kept_.begin());
-    }
+    while (!kept_.empty() && live + kept_bytes_ + bytes > peak_) Drop();
     data.reserve(size);
     AskForHugePages(data.data(), size);
   } else {
@@ -50,9 +49,16 @@ Literal Memory::Make(const Shape& shape, bool any) {
   return Literal(shape, std::move(data));
 }
 
+void Memory::Drop() {
+  kept_bytes_ -= static_cast<int64_t>(kept_.front().capacity());
+  kept_.erase(kept_.begin());
+}
+
 void Memory::Give(std::vector<uint8_t> bytes) {
   const int64_t size = static_cast<int64_t>(bytes.capacity());
-  if (bytes.capacity() < kLarge || live + kept_bytes_ + size > peak_) return;
+  if (bytes.capacity() < kLarge || size > peak_ / kShare) return;
+  while (kept_bytes_ + size > peak_ / kShare) Drop();
+  if (live + kept_bytes_ + size > peak_) return;
   kept_bytes_ += size;
   kept_.push_back(std::move(bytes));
 }

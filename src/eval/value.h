@@ -13,7 +13,7 @@ namespace tpuc {
 
 // What values take, in bytes, and large arrays nobody holds any more: their pages serve the next
 // ones, which saves the host from giving zeroed ones each time. What lives and what is kept stays
-// within the most that lived at once.
+// within the most that lived at once, and what is kept is a small part of it.
 class Memory {
  public:
   int64_t live = 0, limit = 0;
@@ -23,6 +23,8 @@ class Memory {
   void Give(std::vector<uint8_t> bytes);
 
  private:
+  void Drop();  // the oldest
+
   int64_t peak_ = 0, kept_bytes_ = 0;
   std::vector<std::vector<uint8_t>> kept_;  // the oldest first
 };
