@@ -3,7 +3,7 @@
 // product: output feature by position, of depth (window place, input feature). Feature and batch
 // groups are products of their own.
 #include <algorithm>
-#include <numeric>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "src/eval/attrs.h"
@@ -130,113 +130,163 @@ bool IsTrivial(const Window& window) {
   });
 }
 
+// A product for each image and group, [output][position]: that is the result as it lies where its
+// order is batch, feature, positions. Features last, as most programs have them, and no groups:
+// images are rows, so that outputs lie side by side.
+class Convolution {
+ public:
+  Convolution(const Literal& lhs, const Literal& rhs, absl::Span<const Attr> attrs,
+              const Window& window, bool round, const Literal& out)
+      : lhs_(lhs),
+        rhs_(rhs),
+        window_(window),
+        n_(NumbersOf(*FindAttr<DimLabels>(attrs, AttrId::kDimLabels))),
+        feature_groups_(IntOf(attrs, AttrId::kFeatureGroupCount, 1)),
+        batch_groups_(IntOf(attrs, AttrId::kBatchGroupCount, 1)),
+        images_(lhs.shape().dims[n_.lhs_batch]),
+        batch_(images_ / batch_groups_),
+        round_(round),
+        rows_(groups() == 1 && n_.out_feature + 1 == out.shape().rank()),
+        trivial_(IsTrivial(window)),
+        padded_(lhs, window, n_) {}
+
+  // What the padded images that are looked at together take. Operands that are converted are so
+  // each time: all images then are.
+  int64_t ChooseImages(Type out) {
+    constexpr int64_t kCached = int64_t{4} << 20;  // bytes
+    const Type type = lhs_.shape().type;
+    const bool converts = round_ || !IsNative(type) || rhs_.shape().type != type || out != type;
+    at_once_ = images_;
+    if (!trivial_ && !converts && in_order()) {
+      at_once_ =
+          std::clamp<int64_t>(kCached / std::max<int64_t>(1, padded_.image_bytes()), 1, images_);
+    }
+    int64_t bytes = 0;
+    return __builtin_mul_overflow(padded_.image_bytes(), at_once_, &bytes)
+               ? std::numeric_limits<int64_t>::max()
+               : bytes;
+  }
+
+  bool Run(Literal* out, std::string* error) {
+    FillTables(out->shape().dims);
+    const auto [dims, to] = ProductOf(out->shape().dims);
+    const bool in_place = to.strides == RowMajorStrides(dims);
+    std::optional<Literal> own;
+    if (!in_place) own.emplace(Shape::Array(out->shape().type, dims));
+    Literal* product = in_place ? out : &*own;
+    for (int64_t first = 0; first < images_; first += at_once_) {
+      if (!Multiply(first, std::min(at_once_, images_ - first), product, error)) return false;
+    }
+    if (in_place) return true;
+    CopyStrided(dims, product->bytes(), {0, RowMajorStrides(dims)}, out->bytes(), to,
+                LiteralBytesOf(out->shape().type));
+    return true;
+  }
+
+ private:
+  int64_t groups() const { return std::max(feature_groups_, batch_groups_); }
+  int64_t outputs() const { return rhs_.shape().dims[n_.rhs_out] / groups(); }  // of a group
+  int64_t features() const { return rhs_.shape().dims[n_.rhs_in]; }
+  bool in_order() const { return batch_groups_ == 1 || batch_ == 1; }  // images as in the result
+
+  void FillTables(const Dims& out_dims) {
+    in_ = trivial_ ? RowMajorStrides(lhs_.shape().dims) : padded_.Reserve(at_once_);
+    const Dims kernel = RowMajorStrides(rhs_.shape().dims);
+    Dims spatial, strides;
+    Depth depth;
+    int64_t reversed = 0;  // where the kernel's table starts
+    for (size_t i = 0; i < window_.dims.size(); ++i) {
+      const WindowDim& w = window_.dims[i];
+      const int64_t of_lhs = in_[n_.lhs_spatial[i]], of_rhs = kernel[n_.rhs_spatial[i]];
+      spatial.push_back(out_dims[n_.out_spatial[i]]);
+      strides.push_back(w.stride * of_lhs);
+      depth.Add(w.size, w.window_dilation * of_lhs, w.reversed ? -of_rhs : of_rhs);
+      if (w.reversed) reversed += (w.size - 1) * of_rhs;
+    }
+    depth.Add(features(), in_[n_.lhs_feature], kernel[n_.rhs_in]);
+    depth.Sort();
+    image_ = {{}, StridedOffsets(spatial, strides), depth.Offsets(false)};
+    weights_ = {{}, StridedOffsets({outputs()}, {kernel[n_.rhs_out]}), depth.Offsets(true)};
+    Shift(&weights_.contract, reversed);
+    group_ = outputs() * kernel[n_.rhs_out];
+  }
+
+  // The dimensions of the product, and where they lie in the result.
+  std::pair<Dims, View> ProductOf(const Dims& out_dims) const {
+    const Dims out = RowMajorStrides(out_dims);
+    Dims dims{batch_};
+    View to{0, {out[n_.out_batch]}};
+    const auto feature = [&] {
+      dims.push_back(groups() * outputs());
+      to.strides.push_back(out[n_.out_feature]);
+    };
+    if (!rows_) feature();
+    for (int64_t d : n_.out_spatial) {
+      dims.push_back(out_dims[d]);
+      to.strides.push_back(out[d]);
+    }
+    if (rows_) feature();
+    return {dims, to};
+  }
+
+  // The products of the images from `first` on.
+  bool Multiply(int64_t first, int64_t count, Literal* product, std::string* error) {
+    const Literal& input = trivial_ ? lhs_ : padded_.Fill(first, count);
+    const int64_t image = in_[n_.lhs_batch];
+    const int64_t start = in_order() ? product->size() / images_ * first : 0;
+    Side left = weights_, right = image_;
+    if (rows_) {
+      right.free.clear();
+      for (int64_t b = 0; b < count; ++b) {
+        for (int64_t position : image_.free) right.free.push_back(b * image + position);
+      }
+      left.batch = right.batch = {0};
+      return Contract(input, rhs_, right, left, round_, product, error, start);
+    }
+    const bool by_batch = batch_groups_ > 1;  // a group is some of the images, or some features
+    const int64_t step = by_batch ? batch_ * image : features() * in_[n_.lhs_feature];
+    const int64_t first_group = by_batch ? first / batch_ : 0;
+    for (int64_t b = 0; b < (by_batch ? batch_ : count); ++b) {
+      for (int64_t g = 0; g < (by_batch ? count / batch_ : feature_groups_); ++g) {
+        right.batch.push_back(b * image + g * step);
+        left.batch.push_back((first_group + g) * group_);
+      }
+    }
+    return Contract(rhs_, input, left, right, round_, product, error, start);
+  }
+
+  const Literal &lhs_, &rhs_;
+  const Window& window_;
+  const Numbers3 n_;
+  const int64_t feature_groups_, batch_groups_, images_, batch_;
+  const bool round_, rows_, trivial_;
+  PaddedImages padded_;
+  int64_t at_once_ = 0;
+  Dims in_;               // strides of the images
+  Side image_, weights_;  // tables of one image, of one group's kernel
+  int64_t group_ = 0;     // from one group's kernel to the next
+};
+
 }  // namespace
 
 bool EvalConvolution(const Literal& lhs, const Literal& rhs, absl::Span<const Attr> attrs,
                      const EvalOptions& options, Literal* out, std::string* error) {
-  const Numbers3 n = NumbersOf(*FindAttr<DimLabels>(attrs, AttrId::kDimLabels));
   const Window* given = FindAttr<Window>(attrs, AttrId::kWindow);
   const Window window = given ? *given : Window{};
-  const int64_t feature_groups = IntOf(attrs, AttrId::kFeatureGroupCount, 1);
-  const int64_t batch_groups = IntOf(attrs, AttrId::kBatchGroupCount, 1);
-  const int64_t groups = std::max(feature_groups, batch_groups);
   if (out->size() == 0) return true;
+  const Numbers3 n = NumbersOf(*FindAttr<DimLabels>(attrs, AttrId::kDimLabels));
   for (size_t i = 0; i < window.dims.size(); ++i) {
     if (window.dims[i].size == rhs.shape().dims[n.rhs_spatial[i]]) continue;
     *error = "a convolution whose window has other sizes than its kernel";
     return false;
   }
-  const bool round = RoundsToBF16(attrs, options);
-  const Type type = lhs.shape().type;
-  const bool trivial = IsTrivial(window);
-  const bool converts =
-      round || !IsNative(type) || rhs.shape().type != type || out->shape().type != type;
-  const int64_t images = lhs.shape().dims[n.lhs_batch], batch = images / batch_groups;
-  const bool in_order = batch_groups == 1 || batch == 1;  // images are those of the result
-  PaddedImages padded(lhs, window, n);
-  // Images at a time. Operands that are converted are so each time.
-  constexpr int64_t kCached = int64_t{4} << 20;  // bytes
-  int64_t at_once = images;
-  if (!trivial && !converts && in_order) {
-    at_once = std::clamp<int64_t>(kCached / std::max<int64_t>(1, padded.image_bytes()), 1, images);
-  }
+  Convolution convolution(lhs, rhs, attrs, window, RoundsToBF16(attrs, options), *out);
   const int64_t limit = options.memory_limit > 0 ? options.memory_limit : DefaultMemoryLimit();
-  int64_t bytes = 0;
-  if (__builtin_mul_overflow(padded.image_bytes(), at_once, &bytes) || bytes > limit) {
+  if (convolution.ChooseImages(out->shape().type) > limit) {
     *error = absl::StrCat("a convolution whose padded input takes more than ", limit, " bytes");
     return false;
   }
-  const Dims in = trivial ? RowMajorStrides(lhs.shape().dims) : padded.Reserve(at_once);
-  const Dims kernel = RowMajorStrides(rhs.shape().dims);
-  const Dims& out_dims = out->shape().dims;
-  const int64_t features = rhs.shape().dims[n.rhs_in];
-  const int64_t outputs = rhs.shape().dims[n.rhs_out] / groups;
-
-  Dims spatial, spatial_strides;
-  Depth depth;
-  int64_t reversed = 0;  // where the kernel's table starts
-  for (size_t i = 0; i < window.dims.size(); ++i) {
-    const WindowDim& w = window.dims[i];
-    spatial.push_back(out_dims[n.out_spatial[i]]);
-    spatial_strides.push_back(w.stride * in[n.lhs_spatial[i]]);
-    const int64_t stride = kernel[n.rhs_spatial[i]];
-    depth.Add(w.size, w.window_dilation * in[n.lhs_spatial[i]], w.reversed ? -stride : stride);
-    if (w.reversed) reversed += (w.size - 1) * stride;
-  }
-  depth.Add(features, in[n.lhs_feature], kernel[n.rhs_in]);
-  depth.Sort();
-
-  // A product for each image and group, [output][position]: that is the result as it lies where
-  // its order is batch, feature, positions. Features last, as most programs have them: images are
-  // rows, so that outputs lie side by side.
-  const bool rows = groups == 1 && n.out_feature + 1 == static_cast<int64_t>(out_dims.size());
-  Side image{{}, StridedOffsets(spatial, spatial_strides), depth.Offsets(false)};
-  Side weights{{}, StridedOffsets({outputs}, {kernel[n.rhs_out]}), depth.Offsets(true)};
-  Shift(&weights.contract, reversed);
-  const Dims out_strides = RowMajorStrides(out_dims);
-  Dims product_dims{batch};
-  View to{0, {out_strides[n.out_batch]}};
-  if (!rows) product_dims.push_back(groups * outputs);
-  if (!rows) to.strides.push_back(out_strides[n.out_feature]);
-  product_dims.insert(product_dims.end(), spatial.begin(), spatial.end());
-  for (int64_t d : n.out_spatial) to.strides.push_back(out_strides[d]);
-  if (rows) product_dims.push_back(outputs);
-  if (rows) to.strides.push_back(out_strides[n.out_feature]);
-  const bool in_place = to.strides == RowMajorStrides(product_dims);
-  std::optional<Literal> own;
-  if (!in_place) own.emplace(Shape::Array(out->shape().type, product_dims));
-  Literal* product = in_place ? out : &*own;
-  const int64_t per_image = product->size() / std::max<int64_t>(1, in_order ? images : 1);
-
-  for (int64_t first = 0; first < images; first += at_once) {
-    const int64_t count = std::min(at_once, images - first);
-    const Literal& input = trivial ? lhs : padded.Fill(first, count);
-    Side left = weights, right = image;
-    for (int64_t b = 0; b < (batch_groups > 1 ? batch : count); ++b) {
-      const int64_t of_image = b * in[n.lhs_batch];
-      if (rows) {
-        const std::vector<int64_t>& positions = image.free;
-        if (b == 0) right.free.clear();
-        for (int64_t position : positions) right.free.push_back(of_image + position);
-        continue;
-      }
-      for (int64_t g = 0; g < (batch_groups > 1 ? count / batch : groups); ++g) {
-        const int64_t group = batch_groups > 1 ? first / batch + g : g;
-        right.batch.push_back(of_image + g * (batch_groups > 1 ? batch * in[n.lhs_batch]
-                                                               : features * in[n.lhs_feature]));
-        left.batch.push_back(group * outputs * kernel[n.rhs_out]);
-      }
-    }
-    if (rows) left.batch = right.batch = {0};
-    const bool ok =
-        rows ? Contract(input, rhs, right, left, round, product, error, first * per_image)
-             : Contract(rhs, input, left, right, round, product, error, first * per_image);
-    if (!ok) return false;
-  }
-  if (in_place) return true;
-  CopyStrided(product_dims, product->bytes(), {0, RowMajorStrides(product_dims)}, out->bytes(), to,
-              LiteralBytesOf(out->shape().type));
-  return true;
+  return convolution.Run(out, error);
 }
 
 }  // namespace tpuc
