@@ -22,9 +22,10 @@ namespace tpuc::lower {
 namespace {
 
 constexpr int64_t kTileGroups = kLanes / kSublanes;
-constexpr int64_t kFlatStrips = 64;  // at most these without a loop, in a pass
-constexpr int64_t kBody = 4;         // strips in a trip
-constexpr int kCheap = 4;            // cost below which a value is made again, as ChooseKept's
+constexpr int64_t kFlatStrips = 128;  // at most these without a loop, in a pass
+constexpr int64_t kInFlight = 48;     // strips whose results are on their way
+constexpr int64_t kBody = 4;          // strips in a trip
+constexpr int kCheap = 4;             // cost below which a value is made again, as ChooseKept's
 
 }  // namespace
 
@@ -343,9 +344,13 @@ void Lowering::FlowStrips(const DotFlow& w, const DotAt& at, int64_t pass, Coord
   const int64_t k_tiles = CeilDiv(p.k, kLanes);
   const int64_t from_k = w.over_k ? pass * w.sets_k * tiles : 0;
   const int64_t to_k = w.over_k ? std::min(k_tiles, from_k + w.sets_k * tiles) : k_tiles;
+  const int64_t n_tiles = CeilDiv(w.n_end > 0 ? w.n_end : p.n, kLanes);
+  const int64_t n0 = w.n_first / kLanes + (w.over_k ? 0 : pass * w.sets_n * tiles);
+  const int64_t n1 = w.over_k ? n_tiles : std::min(n_tiles, n0 + w.sets_n * tiles);
   const int64_t step = w.pairs ? 2 : 1;
   int turn = 0;
-  for (int64_t i = 0; i < count && !failed_; i += step) {
+  // Strips [i, i + step): their matmuls.
+  auto multiply = [&](int64_t i) {
     const Coord m = first + i;
     const int unit0 = turn++ % w.copies * sets;
     for (int u = unit0; u < unit0 + sets; ++u) {
@@ -369,15 +374,10 @@ void Lowering::FlowStrips(const DotFlow& w, const DotAt& at, int64_t pass, Coord
         ReduceTiles(item, row_of(first + j), from_k, to_k, pass == 0, last);
       }
     }
-  }
-  if (failed_) return;
-  ForgetCheap(w.carried);
-  late_iota_ = first.loop;
-  const int64_t n_tiles = CeilDiv(w.n_end > 0 ? w.n_end : p.n, kLanes);
-  const int64_t n0 = w.n_first / kLanes + (w.over_k ? 0 : pass * w.sets_n * tiles);
-  const int64_t n1 = w.over_k ? n_tiles : std::min(n_tiles, n0 + w.sets_n * tiles);
+  };
   std::vector<std::vector<Operand>> results(count, std::vector<Operand>(n1 - n0));
-  for (int64_t i = 0; i < count && !failed_; ++i) {
+  // What is made of the results of strip i.
+  auto finish = [&](int64_t i) {
     const Coord m = first + i;
     const Coords row = row_of(m);
     if (!w.pairs || i % 2 == 0) {
@@ -409,10 +409,10 @@ void Lowering::FlowStrips(const DotFlow& w, const DotAt& at, int64_t pass, Coord
       }
       Remember({dot, layout, c}, RoundTo(type(dot), v));
     }
-    if (w.over_k && (!last || w.others.empty())) continue;
+    if (w.over_k && (!last || w.others.empty())) return;
     if (w.passes == 1 || w.over_k) {
       for (const NestItem& item : w.others) EmitItemRow(item, row);
-      continue;
+      return;
     }
     for (size_t o = 0; o < w.others.size(); ++o) {
       const NestItem& item = w.others[o];
@@ -430,8 +430,18 @@ void Lowering::FlowStrips(const DotFlow& w, const DotAt& at, int64_t pass, Coord
         EmitItemRow(item, row);
       }
     }
+  };
+  // A body of many strips is in the order of a pipeline: results `ahead` strips after their
+  // matmuls, which take that long.
+  const int64_t ahead = count > kInFlight ? kInFlight : count;
+  for (int64_t i = 0; i < count + ahead && !failed_; i += step) {
+    if (i < count) multiply(i);
+    if (i < ahead) continue;
+    if (i == ahead || ahead < count) ForgetCheap(w.carried);
+    late_iota_ = first.loop;
+    for (int64_t j = i - ahead; j < std::min(count, i - ahead + step) && !failed_; ++j) finish(j);
+    late_iota_ = -1;
   }
-  late_iota_ = -1;
 }
 
 void Lowering::EmitFlow(const DotFlow& w, const DotAt& at) {

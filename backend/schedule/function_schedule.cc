@@ -34,6 +34,7 @@ std::vector<Policy> Policies(const Graph& graph, const ScheduleOptions& options)
     policies.push_back({1});
     return policies;
   }
+  constexpr int kLarge = 8000;  // instructions: free of limits, they hold hundreds of values
   std::array<int, 4> limits = options.registers;
   int reserve = limits[0] / 8;
   if (options.near_order) {
@@ -41,9 +42,23 @@ std::vector<Policy> Policies(const Graph& graph, const ScheduleOptions& options)
     policies.push_back({1});
     return policies;
   }
+  auto graded = [&](int by) {
+    Policy p = {kNoLimit, limits, true};
+    p.graded = by;
+    policies.push_back(p);
+  };
+  if (graph.size > kLarge) {
+    for (int c = 0; c < 4; ++c) limits[c] -= limits[c] / 32;  // colouring may need more than live
+    for (int by : {160, 320}) graded(by);
+    policies.push_back({256, limits, true, 2, true});
+    for (int window : {96, 24}) policies.push_back({window, limits, true, 2, true});
+    policies.push_back({1});
+    return policies;
+  }
   policies.push_back({});
   policies.push_back({kNoLimit, limits, false, reserve});
   policies.push_back({kNoLimit, limits, true, reserve});
+  for (int by : {160, 320}) graded(by);
   for (int window = graph.size / 2; window >= 48; window /= 2) {
     policies.push_back({window});
     if (window <= 1024) policies.push_back({window, limits, false, reserve});
@@ -89,7 +104,10 @@ double Cost(const Candidate& c, const ScheduleOptions& options) {
 
 // The limits of the policy held without being asked for.
 bool AlreadyWithin(const Policy& policy, const Policy& wider, const Candidate& c) {
-  if (policy.window != wider.window || policy.oldest_first != wider.oldest_first) return false;
+  if (policy.window != wider.window || policy.oldest_first != wider.oldest_first ||
+      policy.graded != wider.graded) {
+    return false;
+  }
   return c.schedule.length > 0 && c.spills == 0;
 }
 

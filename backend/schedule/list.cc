@@ -241,16 +241,20 @@ bool ListScheduler::RaisesPressure(int node) const {
   if (value < 0) return false;
   int c = ClassIndex(g_.values[value].cls);
   if (policy_.limits[c] == kNoLimit) return false;
-  bool starts = !llo::IsPop(g_.inst(node).op);
+  bool starts = policy_.graded > 0 || !llo::IsPop(g_.inst(node).op);
   for (int read : g_.reads[node]) {
     const Value& v = g_.values[read];
     if (ClassIndex(v.cls) != c) continue;
     starts = false;
     if (reads_left_[read] == 1 && !v.live_out) return false;
   }
+  constexpr int kMostGraded = 24;
   constexpr int kNear = 8;  // instructions from the oldest: what must come soon anyway
   bool oldest = policy_.order_fits && node - frontier_ <= kNear;
   int reserve = starts && !oldest ? policy_.reserve : 0;
+  if (starts && policy_.graded > 0) {
+    reserve = std::min(kMostGraded, std::max(0, node - frontier_) / policy_.graded);
+  }
   return live_[c] >= policy_.limits[c] - reserve;
 }
 

@@ -27,6 +27,9 @@ struct Policy {
   bool order_fits =
       false;  // program order stays within the limits: what is oldest may always start
   bool ordered_pushes = false;  // pushes of one kind of unit in program order
+  // Instead of `reserve`: each so many instructions ahead of the oldest leave one register more to
+  // what comes before them; pops too, whose results may as well wait in their queue. 0: not.
+  int graded = 0;
 };
 
 struct BlockSchedule {
