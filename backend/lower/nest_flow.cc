@@ -228,7 +228,13 @@ void Lowering::ReduceTiles(const NestItem& item, const Coords& row, int64_t from
 // there is such a number.
 int64_t Lowering::StripsInBody(const DotFlow& w) {
   const int64_t strips = w.p.m_groups(), step = w.pairs ? 2 * w.copies : w.copies;
-  if (strips <= kFlatStrips && strips * w.passes <= 2 * kFlatStrips) return strips;
+  // Reductions' latencies come on top of the product's where a loop starts and ends.
+  bool reduces = !w.rows.empty();
+  for (const NestItem& item : w.others) {
+    reduces |= item.kind == NestItem::Kind::kValue && LaneReduce(item.node);
+  }
+  const int64_t most = reduces ? 2 * kFlatStrips : kFlatStrips;
+  if (strips <= most && (w.passes <= 2 || strips * w.passes <= kFlatStrips)) return strips;
   for (int64_t b : {kBody, 2 * kBody, kBody / 2, int64_t{1}}) {
     if (b % step == 0 && strips % b == 0 && kTileGroups % (strips / b) == 0) return b;
   }
@@ -508,7 +514,6 @@ void Lowering::EmitFlowNest(const std::vector<NestItem>& nest) {
   }
   w.diagonal = chip.mxu_tiles() > 1 && w.p.xpose && !w.pairs && w.p.k <= kLanes &&
                w.p.n % chip.mxu_size == 0;
-  w.body = StripsInBody(w);
   w.carried.assign(k.nodes.size(), 0);
   for (const NestItem& item : nest) {
     if (item.kind == NestItem::Kind::kValue) w.carried[item.node] = 1;
@@ -528,6 +533,7 @@ void Lowering::EmitFlowNest(const std::vector<NestItem>& nest) {
           NewTemporary(absl::StrCat("partial.", item.node), TemporaryForm(d, OperandLayout(x)));
     }
   }
+  w.body = StripsInBody(w);
   if (w.over_k && w.passes > 1) {
     partial_[dot] = info[dot].mat ? info[dot].view
                                   : NewTemporary(absl::StrCat("sum.", dot),

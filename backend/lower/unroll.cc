@@ -28,7 +28,8 @@ class Unroller {
         k_.nodes[id].regions[r] = std::move(inner);
       }
       const Node& n = k_.nodes[id];
-      if (n.kind != Node::Kind::kFor || n.unroll == 1 || !n.operands.empty() ||
+      const bool once = n.upper - n.lower == 1;
+      if (n.kind != Node::Kind::kFor || (n.unroll == 1 && !once) || !n.operands.empty() ||
           n.upper <= n.lower) {
         region->nodes.push_back(id);
         continue;
