@@ -159,7 +159,9 @@ void Lowering::EmitStoreTile(NodeId store, const Coords& at) {
   const Node& n = node(store);
   NodeId value = n.operands[0];
   VLayout layout = LayoutOfStore(n);
-  Operand v = Get(value, layout, at);
+  // Packing rounds: what is only stored need not be rounded before.
+  const bool packs = refs[n.ref].view.form.type == Type::kBF16 && info[value].uses == 1;
+  Operand v = Get(packs ? Unrounded(value) : value, layout, at);
   int old_source = b_.source();
   if (info[store].source >= 0) b_.set_source(info[store].source);
   StoreTile(refs[n.ref].view, StartsOf(n),
