@@ -49,6 +49,7 @@ class Pipeliner {
   Coloring& coloring_;
   std::array<llo::Liveness, 4> live_;
   bool live_known_ = false;
+  bool held_too_much_ = false;  // some interval of this loop failed for want of registers
 };
 
 bool Pipeliner::IsInnermost(int loop) const {
@@ -209,6 +210,7 @@ int Pipeliner::Search(const schedule::LoopGraph& graph, const LoopReport& report
     // The next, if this one does not do: a wider interval holds fewer trips at once.
     double share = RegisterShare(graph, times, block);
     next = std::min(next, NextInterval(times.ii, report.mii, share));
+    if (share > 1) held_too_much_ = true;
     if (share > 1 || times.Cycles(trips) >= listed.length * trips) continue;
     bool narrowest = times.ii == from;
     found->push_back(std::move(times));
@@ -232,6 +234,7 @@ bool Pipeliner::Use(schedule::LoopGraph* graph, std::vector<schedule::ModuloTime
     }
     if (pipelined.cycles >= listed) continue;
     if (!Replace(report->loop, std::move(pipelined))) {
+      held_too_much_ = true;
       graph->block = &f_.blocks[block];  // blocks have moved
       continue;
     }
@@ -291,11 +294,13 @@ LoopReport Pipeliner::Run(int loop) {
   if (chain.cycles > units.cycles) {
     report.bound = absl::StrCat("recurrence: ", chain.name, "; ", units.name, " ", units.cycles);
   }
+  held_too_much_ = false;
   if (!Try(graph, &report)) {
     absl::StrAppend(&report.bound,
                     "; not pipelined: ", l.trips < 0 ? "trips unknown" : "registers or length");
   } else if (report.ii * 100 > report.mii * 115) {
-    absl::StrAppend(&report.bound, "; wider for registers");
+    absl::StrAppend(&report.bound, held_too_much_ ? "; wider for registers"
+                                                  : "; wider: nothing narrower found a place");
   }
   return report;
 }
