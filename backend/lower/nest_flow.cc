@@ -23,7 +23,7 @@ namespace {
 
 constexpr int64_t kTileGroups = kLanes / kSublanes;
 constexpr int64_t kFlatStrips = 128;  // at most these without a loop, in a pass
-constexpr int64_t kInFlight = 48;     // strips whose results are on their way
+constexpr int64_t kInFlight = 52;     // strips whose results are on their way (two each)
 constexpr int64_t kBody = 4;          // strips in a trip
 constexpr int kCheap = 4;             // cost below which a value is made again, as ChooseKept's
 
