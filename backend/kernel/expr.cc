@@ -100,6 +100,8 @@ std::optional<int64_t> EvaluateExpr(const Expr& e, const ExprValues& values) {
     case Expr::Kind::kOperand:
       if (!in(values.operands.size())) return std::nullopt;
       return values.operands[e.value];
+    case Expr::Kind::kArray:
+      return std::nullopt;
     case Expr::Kind::kBlocks:
       if (!in(values.blocks.size()) || e.args.empty() || !values.blocks[e.value].tables) {
         return std::nullopt;

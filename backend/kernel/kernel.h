@@ -62,6 +62,7 @@ struct Expr {
     kPrefetch,  // element args of the prefetch ref `value`
     kBlocks,    // number args[0] (BlockCount) of blocks declaration `value`
     kOperand,   // in a Pipeline: its node's scalar operand `value`
+    kArray,     // in a mask: element args of the kernel's array `value`
   };
   Kind kind = Kind::kConst;
   int64_t value = 0;  // kConst; kAxis, kNum: axis; kParam: parameter; kPrefetch: ref; kOperand
@@ -88,6 +89,15 @@ struct Expr {
 struct Param {
   std::string name;
   int64_t value = 0;
+};
+
+// array NAME: s8[8,8] = ...: numbers that are known before the kernel runs, for masks.
+struct Array {
+  std::string name;
+  Shape shape;
+  std::vector<Expr> dim_exprs;
+  std::shared_ptr<const Literal> values;
+  std::string file;  // where they are from; "": from the text
 };
 
 // mask NAME(row, col) over [rows, cols] = value: which key columns a query row may see. Arithmetic
@@ -253,6 +263,7 @@ struct Kernel {
   std::string name;
   std::vector<Param> params;
   std::vector<Assert> asserts;
+  std::vector<Array> arrays;
   std::vector<Mask> masks;
   std::vector<Blocks> blocks;
   std::vector<GridAxis> grid;       // last axis fastest; empty: one point

@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "backend/kernel/expr.h"
+#include "src/ir/native.h"
 
 namespace tpuc::kernel {
 namespace {
@@ -29,7 +30,7 @@ int64_t Clamp(int64_t v) { return std::min(std::max(v, -kLimit), kLimit); }
 // One step of the postfix code.
 struct Step {
   Expr::Kind kind;
-  int64_t value = 0;    // kConst, kAxis
+  int64_t value = 0;    // kConst, kAxis, kArray
   bool by_col = false;  // the result differs from column to column
 };
 
@@ -103,7 +104,10 @@ int TruthOf(Range r) { return r.low > 0 || r.high < 0 ? 1 : r.exact() ? 0 : -1; 
 
 class Condition {
  public:
-  Condition(const Expr& e, absl::Span<const Param> params) : params_(params) { ok_ = Compile(e); }
+  Condition(const Expr& e, absl::Span<const Param> params, absl::Span<const Array> arrays)
+      : params_(params), arrays_(arrays) {
+    ok_ = Compile(e);
+  }
   bool ok() const { return ok_; }
 
   // 1, 0: the same at all places with row and col in these ranges; -1: not known.
@@ -114,8 +118,10 @@ class Condition {
  private:
   bool Compile(const Expr& e);
   static std::optional<Range> Combine(Expr::Kind kind, Range a, Range b);
+  bool Elements(const Step& s, int64_t n, std::vector<char>* by_col, size_t* top);
 
   absl::Span<const Param> params_;
+  absl::Span<const Array> arrays_;
   std::vector<Step> steps_;
   size_t depth_ = 0, most_ = 0;
   bool ok_ = true;
@@ -155,9 +161,14 @@ bool Condition::Compile(const Expr& e) {
     case Expr::Kind::kBlocks:
       return false;
     default: {
+      if (e.kind == Expr::Kind::kArray &&
+          (e.value < 0 || e.value >= static_cast<int64_t>(arrays_.size()))) {
+        return false;
+      }
       const size_t arity = e.kind == Expr::Kind::kNeg || e.kind == Expr::Kind::kNot ? 1
-                           : e.kind == Expr::Kind::kSelect                          ? 3
-                                                                                    : 2;
+                           : e.kind == Expr::Kind::kArray  ? arrays_[e.value].shape.dims.size()
+                           : e.kind == Expr::Kind::kSelect ? 3
+                                                           : 2;
       if (e.args.size() != arity) return false;
       for (const Expr& a : e.args) {
         if (!Compile(a)) return false;
@@ -225,6 +236,9 @@ int Condition::Decide(Range row, Range col) const {
     } else if (s.kind == Expr::Kind::kNot) {
       const int truth = TruthOf(stack[n - 1]);
       stack[n - 1] = Truth(truth < 0 ? -1 : 1 - truth);
+    } else if (s.kind == Expr::Kind::kArray) {  // any value
+      stack.resize(n - arrays_[s.value].shape.dims.size());
+      stack.push_back({-kLimit, kLimit});
     } else if (s.kind == Expr::Kind::kSelect) {
       const int truth = TruthOf(stack[n - 3]);
       const Range a = stack[n - 2], b = stack[n - 1];
@@ -264,6 +278,10 @@ bool Condition::Evaluate(int64_t row, int64_t first, int64_t n, uint8_t* result)
       std::vector<int64_t>& v = stack_[top - 1];
       const bool negate = s.kind == Expr::Kind::kNeg;
       for (int64_t i = 0; i < length(by_col[top - 1]); ++i) v[i] = negate ? -v[i] : v[i] == 0;
+      continue;
+    }
+    if (s.kind == Expr::Kind::kArray) {
+      if (!Elements(s, n, &by_col, &top)) return false;
       continue;
     }
     if (s.kind == Expr::Kind::kSelect) {
@@ -309,11 +327,33 @@ bool Condition::Evaluate(int64_t row, int64_t first, int64_t n, uint8_t* result)
   return ok;
 }
 
+// An element of an array in each column; its indices lie on the stack, the last on top.
+bool Condition::Elements(const Step& s, int64_t n, std::vector<char>* by_col, size_t* top) {
+  const Array& array = arrays_[s.value];
+  const Dims& dims = array.shape.dims;
+  *top -= dims.size();
+  if (stack_.size() <= *top) stack_.resize(*top + 1);
+  std::vector<int64_t> result(n);
+  const int64_t to = s.by_col ? n : 1;
+  for (int64_t i = 0; i < to; ++i) {
+    int64_t at = 0;
+    for (size_t d = 0; d < dims.size(); ++d) {
+      const int64_t index = stack_[*top + d][(*by_col)[*top + d] ? i : 0];
+      if (index < 0 || index >= dims[d]) return false;
+      at = at * dims[d] + index;
+    }
+    result[i] = ElementAsInt(array.shape.type, array.values->bytes(), at);
+  }
+  stack_[*top] = std::move(result);
+  (*by_col)[(*top)++] = s.by_col;
+  return true;
+}
+
 class TableMaker {
  public:
-  TableMaker(const Mask& mask, absl::Span<const Param> params, BlockTables* tables,
-             MaskProblem* problem)
-      : mask_(mask), condition_(mask.value, params), t_(*tables), problem_(*problem) {}
+  TableMaker(const Mask& mask, absl::Span<const Param> params, absl::Span<const Array> arrays,
+             BlockTables* tables, MaskProblem* problem)
+      : mask_(mask), condition_(mask.value, params, arrays), t_(*tables), problem_(*problem) {}
   bool Run();
 
  private:
@@ -342,11 +382,12 @@ bool TableMaker::Mixed(int64_t i, int64_t j) {
     return Refuse(absl::StrCat("more than ", kMaxElements,
                                " elements lie in blocks that are neither full nor empty"));
   }
-  block_.resize(r * c);
+  block_.assign(r * c, 0);
+  const int64_t rows = std::min(r, mask_.rows - i * r), cols = std::min(c, mask_.cols - j * c);
   int64_t set = 0;
-  for (int64_t y = 0; y < r; ++y) {
+  for (int64_t y = 0; y < rows; ++y) {
     uint8_t* row = block_.data() + y * c;
-    if (!condition_.Evaluate(i * r + y, j * c, c, row)) {
+    if (!condition_.Evaluate(i * r + y, j * c, cols, row)) {
       return Refuse(absl::StrCat("no value in row ", i * r + y, ", columns from ", j * c));
     }
     int64_t in_row = 0;
@@ -355,7 +396,7 @@ bool TableMaker::Mixed(int64_t i, int64_t j) {
     set += in_row;
   }
   const int64_t block = i * t_.cols + j;
-  t_.kind[block] = set == 0 ? 0 : set == r * c ? 2 : 1;
+  t_.kind[block] = set == 0 ? 0 : set == rows * c ? 2 : 1;
   if (t_.kind[block] != 1) return true;
   std::string content((r * c + 7) / 8, '\0');
   for (int64_t e = 0; e < r * c; ++e) {
@@ -373,7 +414,7 @@ bool TableMaker::Mixed(int64_t i, int64_t j) {
 }
 
 bool TableMaker::CheckRows(int64_t i) {
-  for (int64_t y = 0; y < t_.block_rows; ++y) {
+  for (int64_t y = 0; y < std::min(t_.block_rows, mask_.rows - i * t_.block_rows); ++y) {
     if (seen_[y]) continue;
     if (problem_.rows++ == 0) problem_.row = i * t_.block_rows + y;
   }
@@ -391,10 +432,13 @@ bool TableMaker::Run() {
     seen_.assign(t_.block_rows, 0);
     int64_t active = 0;
     for (int64_t j = 0; j < t_.cols; ++j) {
-      const int decided = condition_.Decide({i * t_.block_rows, (i + 1) * t_.block_rows - 1},
-                                            {j * t_.block_cols, (j + 1) * t_.block_cols - 1});
+      const int64_t row_end = std::min((i + 1) * t_.block_rows, mask_.rows);
+      const int64_t col_end = std::min((j + 1) * t_.block_cols, mask_.cols);
+      const int decided =
+          condition_.Decide({i * t_.block_rows, row_end - 1}, {j * t_.block_cols, col_end - 1});
+      const bool cut = col_end < (j + 1) * t_.block_cols;  // full is not: columns past the last
       uint8_t& kind = t_.kind[i * t_.cols + j];
-      if (decided >= 0) {
+      if (decided == 0 || (decided == 1 && !cut)) {
         kind = decided == 1 ? 2 : 0;
         if (kind == 2) seen_.assign(t_.block_rows, 1);
       } else if (!Mixed(i, j)) {
@@ -547,19 +591,20 @@ std::shared_ptr<Literal> TableOf(const BlockTables& t, absl::string_view name) {
 
 std::shared_ptr<const BlockTables> MakeTables(const Mask& mask, absl::Span<const Param> params,
                                               int64_t block_rows, int64_t block_cols,
-                                              MaskProblem* problem) {
+                                              MaskProblem* problem,
+                                              absl::Span<const Array> arrays) {
   auto tables = std::make_shared<BlockTables>();
-  tables->rows = mask.rows / block_rows;
-  tables->cols = mask.cols / block_cols;
+  tables->rows = (mask.rows + block_rows - 1) / block_rows;
+  tables->cols = (mask.cols + block_cols - 1) / block_cols;
   tables->block_rows = block_rows;
   tables->block_cols = block_cols;
-  if (!TableMaker(mask, params, tables.get(), problem).Run()) return nullptr;
+  if (!TableMaker(mask, params, arrays, tables.get(), problem).Run()) return nullptr;
   return tables;
 }
 
-bool MaskAt(const Mask& mask, absl::Span<const Param> params, int64_t row, int64_t col,
-            bool* value) {
-  Condition condition(mask.value, params);
+bool MaskAt(const Mask& mask, absl::Span<const Param> params, int64_t row, int64_t col, bool* value,
+            absl::Span<const Array> arrays) {
+  Condition condition(mask.value, params, arrays);
   uint8_t result = 0;
   if (!condition.ok() || !condition.Evaluate(row, col, 1, &result)) return false;
   *value = result != 0;

@@ -65,12 +65,14 @@ struct MaskProblem {
 
 // Null with *problem where a row has no column (unless allowed), a place no value, or the mask is
 // larger than the tables can be made for.
+// A mask is false in columns past its last; rows past its last do not exist.
 std::shared_ptr<const BlockTables> MakeTables(const Mask& mask, absl::Span<const Param> params,
                                               int64_t block_rows, int64_t block_cols,
-                                              MaskProblem* problem);
+                                              MaskProblem* problem,
+                                              absl::Span<const Array> arrays = {});
 
 // The mask at one place; nothing where it has no value there.
-bool MaskAt(const Mask& mask, absl::Span<const Param> params, int64_t row, int64_t col,
-            bool* value);
+bool MaskAt(const Mask& mask, absl::Span<const Param> params, int64_t row, int64_t col, bool* value,
+            absl::Span<const Array> arrays = {});
 
 }  // namespace tpuc::kernel

@@ -330,6 +330,7 @@ Operand Lowering::Binary(Op op, Type t, Operand a, Operand b, NodeId id) {
       case Op::kDivide:
         return Divide(a, b);
       case Op::kPower:
+        if (a.is_imm() && a.imm == F32(2).imm) return b_.Eup(Opcode::kVpow2, b_.AsReg(b));
         return Power(b_.AsReg(a), b_.AsReg(b));
       case Op::kRemainder:
         return Remainder(b_.AsReg(a), b_.AsReg(b));

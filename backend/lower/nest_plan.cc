@@ -253,7 +253,12 @@ void Lowering::ChooseKept(const kernel::Region& region) {
       case Op::kRsqrt:
         c = 3;
         break;
-      case Op::kPower:
+      case Op::kPower: {
+        const Node& base = node(n.operands[0]);
+        const Node& value = base.op == Op::kBroadcast ? node(base.operands[0]) : base;
+        c = value.kind == Node::Kind::kHlo && value.op == Op::kConstant ? 3 : 12;  // of two: exp2
+        break;
+      }
       case Op::kSine:
       case Op::kCosine:
         c = 12;

@@ -295,6 +295,8 @@ Operand Lowering::IndexValue(const kernel::Expr& e, absl::Span<const Operand> ax
     }
     case Kind::kOperand:
       return pipeline_operands_[e.value];
+    case Kind::kArray:  // in masks only
+      return Imm(0);
     case Kind::kBlocks: {
       std::vector<const Literal*> arrays;
       return Imm(kernel::EvaluateExpr(e, kernel::ValuesOf(k, {}, &arrays)).value_or(0));

@@ -93,6 +93,9 @@ Expr StaticSyntax(const kernel::Expr& e, const kernel::Kernel& kernel, const Sta
       return Name("nan");
     case Kind::kSelect:
       return Call("select", std::move(args));
+    case Kind::kArray:
+      args.insert(args.begin(), Name(kernel.arrays[e.value].name));
+      return Make(Expr::Kind::kIndex, "", std::move(args));
     case Kind::kPrefetch:
       args.insert(args.begin(), Name(kernel.refs[e.value].name));
       return Make(Expr::Kind::kIndex, "", std::move(args));

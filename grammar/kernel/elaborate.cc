@@ -132,9 +132,11 @@ bool KernelElaborator::StaticName(const Expr& e, bool axes, KernelExpr* result) 
     return true;
   }
   const bool scalar = s != nullptr && s->kind == Symbol::Kind::kRef && prefetch_ok_;
+  const bool fraction = s != nullptr && s->kind == Symbol::Kind::kNumber;
   Error(DiagCode::kKernelName, e.loc,
         s == nullptr ? absl::StrCat("unknown name ", e.text)
         : scalar     ? absl::StrCat(e.text, " is an array, not a number")
+        : fraction   ? absl::StrCat(e.text, " is a fraction, not an integer")
                      : absl::StrCat(e.text, " is not known before the kernel runs"),
         scalar ? absl::StrCat("name an element: ", e.text, "[0]") : DidYouMean(e.text));
   return false;
@@ -144,6 +146,9 @@ bool KernelElaborator::StaticName(const Expr& e, bool axes, KernelExpr* result) 
 bool KernelElaborator::StaticPrefetch(const Expr& e, bool axes, KernelExpr* result) {
   const Expr& name = e.args[0];
   const Symbol* s = name.kind == Expr::Kind::kName ? Find(name.text) : nullptr;
+  if (s != nullptr && s->kind == Symbol::Kind::kArray) {
+    return ArrayElement(e, s->index, axes, result);
+  }
   if (s == nullptr || s->kind != Symbol::Kind::kRef || !prefetch_ok_ ||
       !kernel_.refs[s->index].InSmem()) {
     Error(DiagCode::kKernelName, name.loc,
@@ -260,20 +265,55 @@ std::optional<Type> KernelElaborator::TypeNamed(const std::string& name) const {
   return TypeFromName(name);
 }
 
+std::string KernelElaborator::WordFor(const std::string& name) {
+  std::string word;
+  for (size_t s = 0; s < context_.words.size(); ++s) {
+    const std::string& set = context_.words[s].first;
+    if (set != name && set != absl::StrCat(kernel_.name, ".", name)) continue;
+    context_.words_used[s] = true;
+    word = context_.words[s].second;
+  }
+  return word;
+}
+
+// param scale = 0.125: a parameter whose value is a fraction, for bodies. It is replaced by it.
+bool KernelElaborator::NumberParameter(const Parameter& p) {
+  const bool negative = p.value.kind == Expr::Kind::kUnary && p.value.text == "-";
+  const Expr& number = negative ? p.value.args[0] : p.value;
+  if (number.kind != Expr::Kind::kNumber) return false;
+  Value v;
+  v.kind = Value::Kind::kFloat;
+  v.text = absl::StrCat(negative ? "-" : "", number.text);
+  for (size_t s = 0; s < context_.set.size(); ++s) {
+    const std::string& name = context_.set[s].first;
+    if (name != p.name && name != absl::StrCat(kernel_.name, ".", p.name)) continue;
+    context_.set_used[s] = true;
+    v.text = absl::StrCat(context_.set[s].second);
+  }
+  if (const std::string word = WordFor(p.name); !word.empty()) {
+    double ignored;
+    if (!absl::SimpleAtod(word, &ignored)) {
+      Error(DiagCode::kKernelParam, p.loc, absl::StrCat(p.name, "=", word, " is not a number"));
+    } else {
+      v.text = word;
+    }
+  }
+  Define(p.name, p.loc, {Symbol::Kind::kNumber, 0, std::move(v)});
+  return true;
+}
+
 // param dtype = bf16: a parameter whose value is a type.
 bool KernelElaborator::TypeParameter(const Parameter& p) {
   if (p.value.kind != Expr::Kind::kName || Find(p.value.text) != nullptr) return false;
   std::optional<Type> type = TypeFromName(p.value.text);
   if (!type) return false;
-  for (size_t s = 0; s < context_.words.size(); ++s) {
-    const auto& [name, word] = context_.words[s];
-    if (name != p.name && name != absl::StrCat(kernel_.name, ".", p.name)) continue;
-    context_.words_used[s] = true;
+  if (const std::string word = WordFor(p.name); !word.empty()) {
     type = TypeFromName(word);
-    if (type && ClassOf(*type) != TypeClass::kOther) continue;
-    Error(DiagCode::kKernelParam, p.loc, absl::StrCat(p.name, "=", word, " is not a type"),
-          "such as f32 or bf16");
-    type = Type::kF32;
+    if (!type || ClassOf(*type) == TypeClass::kOther) {
+      Error(DiagCode::kKernelParam, p.loc, absl::StrCat(p.name, "=", word, " is not a type"),
+            "such as f32 or bf16");
+      type = Type::kF32;
+    }
   }
   Define(p.name, p.loc, {Symbol::Kind::kType, static_cast<int64_t>(*type), {}});
   return true;
@@ -281,7 +321,7 @@ bool KernelElaborator::TypeParameter(const Parameter& p) {
 
 void KernelElaborator::Parameters(const Kernel& syntax) {
   for (const Parameter& p : syntax.parameters) {
-    if (TypeParameter(p)) continue;
+    if (TypeParameter(p) || NumberParameter(p)) continue;
     KernelExpr ignored;
     int64_t value = 0;
     if (!Static(p.value, false, &ignored, &value)) value = 1;
@@ -475,11 +515,21 @@ void KernelElaborator::DeclareIndex(const Operand& syntax, Ref* ref) {
   }
 }
 
+// in x: ... when biased == 1: what is not there has no name.
+bool KernelElaborator::Present(const Operand& syntax) {
+  int64_t value = 1;
+  return syntax.present.empty() || !StaticInt(syntax.present[0], &value) || value != 0;
+}
+
 // Operands are named before the grid and index maps are read, which may name what lies in SMEM.
 void KernelElaborator::Declarations(const Kernel& syntax) {
+  for (const ArrayDecl& a : syntax.arrays) DeclareArray(a);
   for (const MaskDecl& m : syntax.masks) DeclareMask(m);
   for (const BlocksDecl& b : syntax.blocks) DeclareBlocks(b);
+  std::vector<const Operand*> operands;  // of each ref
   for (const Operand& o : syntax.operands) {
+    if (!Present(o)) continue;
+    operands.push_back(&o);
     Ref ref;
     ref.name = o.name;
     ref.loc = o.loc;
@@ -494,13 +544,13 @@ void KernelElaborator::Declarations(const Kernel& syntax) {
     return kernel_.refs[r].role == Ref::Role::kPrefetch || syntax.operands[r].space == "smem";
   };
   for (size_t r = 0; r < kernel_.refs.size(); ++r) {
-    if (before_grid(r)) DeclareOperand(syntax.operands[r], &kernel_.refs[r]);
+    if (before_grid(r)) DeclareOperand(*operands[r], &kernel_.refs[r]);
   }
   Grid(syntax.grid, &kernel_.grid);
   for (size_t r = 0; r < kernel_.refs.size(); ++r) {
     if (before_grid(r)) continue;
-    DeclareOperand(syntax.operands[r], &kernel_.refs[r]);
-    DeclareIndex(syntax.operands[r], &kernel_.refs[r]);
+    DeclareOperand(*operands[r], &kernel_.refs[r]);
+    DeclareIndex(*operands[r], &kernel_.refs[r]);
   }
 }
 

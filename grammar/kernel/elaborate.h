@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,6 +21,7 @@
 #include "absl/types/span.h"
 #include "backend/kernel/expr.h"
 #include "backend/kernel/kernel.h"
+#include "grammar/kernel/parser.h"
 #include "grammar/kernel/syntax.h"
 #include "src/diag/diag.h"
 
@@ -33,8 +35,9 @@ struct ElaborateContext {
   absl::Span<const std::pair<std::string, int64_t>> set;
   std::vector<bool> set_used;
   DiagSink* diags = nullptr;
-  absl::Span<const std::pair<std::string, std::string>> words;  // parameters that are types
+  absl::Span<const std::pair<std::string, std::string>> words;  // types, fractions, files
   std::vector<bool> words_used;
+  ArrayReader read;
 };
 
 // One kernel. False after errors.
@@ -47,6 +50,10 @@ void ImplyProgram(kernel::Program* program);
 // A number as an element of `type`; nothing where it does not fit. text: "-1.5", "7", "inf",
 // "true".
 std::optional<Literal> ScalarFromText(Type type, const std::string& text);
+
+// Written values as an array of `shape`. Null with a message, and a hint or "".
+std::shared_ptr<Literal> LiteralFromText(const LiteralText& text, const Shape& shape,
+                                         std::string* error, std::string* hint);
 
 // What an expression in a body stands for: a node, or a number without a type yet.
 struct Value {
@@ -70,9 +77,20 @@ class KernelElaborator {
 
  private:
   struct Symbol {
-    enum class Kind : uint8_t { kParam, kAxis, kRef, kValue, kLoop, kType, kMask, kBlocks } kind;
+    enum class Kind : uint8_t {
+      kParam,
+      kAxis,
+      kRef,
+      kValue,
+      kLoop,
+      kType,
+      kNumber,
+      kArray,
+      kMask,
+      kBlocks
+    } kind;
     int64_t index = 0;  // of the parameter, axis, ref ..; kLoop: depth of its for; kType: a Type
-    Value value;        // kValue
+    Value value;        // kValue, kNumber
   };
   struct Arguments {
     std::vector<const Expr*> positional;
@@ -84,6 +102,10 @@ class KernelElaborator {
   void Error(DiagCode code, Loc loc, std::string message, std::string hint = "");
   void Parameters(const Kernel& syntax);
   bool TypeParameter(const Parameter& p);
+  bool NumberParameter(const Parameter& p);
+  // What --set says instead of a type, a fraction or a file; "": nothing.
+  std::string WordFor(const std::string& name);
+  bool Present(const Operand& syntax);
   void Grid(const std::vector<Axis>& syntax, std::vector<kernel::GridAxis>* grid);
   void CheckSpace(const Operand& syntax, const kernel::Ref& ref);
   void Declarations(const Kernel& syntax);
@@ -116,6 +138,8 @@ class KernelElaborator {
   bool IntList(const Expr& e, Ints* ints);  // {0, 1} or one integer
 
   // ---- elaborate_mask.cc: masks, their blocks, tables and what names them
+  void DeclareArray(const ArrayDecl& syntax);
+  bool ArrayElement(const Expr& e, int64_t array, bool axes, KernelExpr* result);
   void DeclareMask(const MaskDecl& syntax);
   void DeclareBlocks(const BlocksDecl& syntax);
   bool BlocksNumber(const std::string& name, KernelExpr* result) const;  // B.active
@@ -184,6 +208,11 @@ class KernelElaborator {
   // ---- elaborate_calls.cc: operations by name
   Value EvalCall(const Expr& e);
   Value CallFunction(const Function& f, const Arguments& args, Loc loc);
+  void CallStatement(const Statement& s);
+  // Parameters of f are the values of a call while `inner` runs; it sees no names but those and
+  // what stands outside all blocks. False after an error.
+  bool InCall(const Function& f, const Arguments& args, Loc loc,
+              const std::function<void()>& inner);
   // ---- elaborate_moves.cc: roll, repeat, cumulative sums, argmax, random bits
   bool AxisArgument(const Arguments& args, const Value& v, Loc loc, int64_t* axis);
   Value PartOf(const Value& v, int64_t axis, int64_t from, int64_t to, Loc loc);
@@ -194,6 +223,7 @@ class KernelElaborator {
   Value RandomBits(const Arguments& args, Loc loc);
   bool CallMove(const std::string& name, const Arguments& args, Loc loc, Value* result);
   Value CallTyped(Type type, const Arguments& args, Loc loc);
+  Value CallSelect(const Arguments& args, Loc loc);
   Value CallDot(const Arguments& args, Loc loc);
   Value CallReduce(Op reducer, const Arguments& args, Loc loc);
   Value CallBroadcast(const Arguments& args, Loc loc);
@@ -218,6 +248,7 @@ class KernelElaborator {
   std::vector<absl::flat_hash_map<std::string, Symbol>> scopes_;
   kernel::Region* region_ = nullptr;
   std::vector<const Expr*> mask_values_;  // as written, by mask
+  bool in_mask_ = false;                  // static expressions may read arrays
   bool prefetch_ok_ = false;              // static expressions may read prefetched scalars
   absl::flat_hash_map<std::string, const Function*> functions_;
   int calls_ = 0, all_calls_ = 0;       // of functions: one within the other; in all

@@ -43,6 +43,9 @@ void KernelElaborator::Body(const std::vector<Statement>& statements) {
       case Statement::Kind::kPipeline:
         Pipeline(s);
         break;
+      case Statement::Kind::kCall:
+        CallStatement(s);
+        break;
       case Statement::Kind::kAssert:
         Assert(s);
         break;
@@ -201,11 +204,18 @@ Value KernelElaborator::EvalName(const Expr& e) {
       Error(DiagCode::kKernelBody, e.loc, absl::StrCat(e.text, " is an operand, not a value"),
             absl::StrCat("load it: ", e.text, "[:]"));
       return {};
+    case Symbol::Kind::kNumber:
     case Symbol::Kind::kValue:
       v = s->value;
       v.loc = e.loc;
       v.end = region_->nodes.size();
       return v;
+    case Symbol::Kind::kArray:
+      Error(DiagCode::kKernelBody, e.loc,
+            absl::StrCat(e.text, " is an array for masks, which a body cannot read"),
+            "mixed blocks of a mask are a table: in p = B.patterns block [squeeze, bq, bkv] "
+            "at (next[t], 0, 0)");
+      return {};
     case Symbol::Kind::kType:
     case Symbol::Kind::kMask:
     case Symbol::Kind::kBlocks:
@@ -310,6 +320,16 @@ Value KernelElaborator::FoldBinary(const std::string& op, const Value& a, const 
     return v;
   }
   const double x = number(a), y = number(b);
+  if (!DirectionOf(op).empty() && a.kind != Value::Kind::kBool && b.kind != Value::Kind::kBool) {
+    v.kind = Value::Kind::kBool;
+    v.integer = op == "=="   ? x == y
+                : op == "!=" ? x != y
+                : op == "<"  ? x < y
+                : op == "<=" ? x <= y
+                : op == ">"  ? x > y
+                             : x >= y;
+    return v;
+  }
   if (a.kind == Value::Kind::kBool || b.kind == Value::Kind::kBool || op.size() != 1 ||
       absl::string_view("+-*/").find(op[0]) == absl::string_view::npos) {
     Error(DiagCode::kKernelShape, loc, absl::StrCat("'", op, "' of constants"),

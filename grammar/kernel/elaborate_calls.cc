@@ -434,6 +434,20 @@ Value KernelElaborator::CallOp(Op op, const Arguments& args, Loc loc) {
   return EmitHlo(std::move(n), loc);
 }
 
+// What parameters decide is not looked at.
+Value KernelElaborator::CallSelect(const Arguments& args, Loc loc) {
+  std::vector<Value> values;
+  for (const Expr* e : args.positional) {
+    values.push_back(Eval(*e));
+    if (!values.back()) return {};
+    values.back().end = region_->nodes.size();
+    if (values.size() == 1 && values[0].kind == Value::Kind::kBool) {
+      return Eval(*args.positional[values[0].integer != 0 ? 1 : 2]);
+    }
+  }
+  return Elementwise(Op::kSelect, std::move(values), {}, loc);
+}
+
 Value KernelElaborator::EvalCall(const Expr& e) {
   Arguments args;
   for (const Expr& a : e.args) {
@@ -499,13 +513,25 @@ Value KernelElaborator::EvalCall(const Expr& e) {
     values.push_back(std::move(b));
     return Elementwise(f == "min" ? Op::kMinimum : Op::kMaximum, std::move(values), {}, e.loc);
   }
+  if (f == "exp2" && args.positional.size() == 1 && args.named.empty()) {
+    Value two;
+    two.kind = Value::Kind::kFloat;
+    two.text = "2";
+    two.loc = e.loc;
+    two.end = region_->nodes.size();
+    return Elementwise(Op::kPower, {two, Eval(*args.positional[0])}, {}, e.loc);
+  }
+  if (f == "select" && args.positional.size() == 3 && args.named.empty()) {
+    return CallSelect(args, e.loc);
+  }
   Value moved;
   if (CallMove(f, args, e.loc, &moved)) return moved;
   Op op;
   if (!OpOfCall(f, &op)) {
-    std::vector<std::string> known = {
-        "sum",    "prod",   "max",     "min",    "all",    "any",    "cdiv",   "num",        "roll",
-        "repeat", "cumsum", "cumprod", "cummax", "cummin", "argmax", "argmin", "random_bits"};
+    std::vector<std::string> known = {"exp2",   "sum",    "prod",       "max",    "min",
+                                      "all",    "any",    "cdiv",       "num",    "roll",
+                                      "repeat", "cumsum", "cumprod",    "cummax", "cummin",
+                                      "argmax", "argmin", "random_bits"};
     for (const OpInfo& info : OpTable()) known.push_back(CallName(info.op));
     const std::string nearest = NearestName(f, known);
     Error(DiagCode::kKernelName, e.loc, absl::StrCat("no operation is called ", f),

@@ -50,27 +50,26 @@ void KernelElaborator::When(const Statement& s) {
   Emit(std::move(when), s.loc);
 }
 
-// A function of the kernel's text, put in place: its parameters are the values of the call; else it
-// sees what stands outside all blocks.
-Value KernelElaborator::CallFunction(const Function& f, const Arguments& args, Loc loc) {
+bool KernelElaborator::InCall(const Function& f, const Arguments& args, Loc loc,
+                              const std::function<void()>& inner) {
   constexpr int kDeepest = 16, kMostCalls = 4096;
-  if (!CheckNamed(args, {}, loc)) return {};
+  if (!CheckNamed(args, {}, loc)) return false;
   if (args.positional.size() != f.parameters.size()) {
     Error(DiagCode::kKernelShape, loc,
           absl::StrCat(f.name, " takes ", f.parameters.size(), " arguments, not ",
                        args.positional.size()));
-    return {};
+    return false;
   }
   if (calls_ >= kDeepest || ++all_calls_ > kMostCalls) {
     Error(DiagCode::kKernelBody, loc,
           absl::StrCat("calls of functions more than ", kDeepest, " deep, or more than ",
                        kMostCalls, ": ", f.name, " may call itself"));
-    return {};
+    return false;
   }
   std::vector<Value> values;
   for (const Expr* e : args.positional) {
     values.push_back(Eval(*e));
-    if (!values.back()) return {};
+    if (!values.back()) return false;
   }
   std::vector<absl::flat_hash_map<std::string, Symbol>> outer = std::move(scopes_);
   scopes_.clear();
@@ -80,12 +79,45 @@ Value KernelElaborator::CallFunction(const Function& f, const Arguments& args, L
     scopes_.back()[f.parameters[i]] = {Symbol::Kind::kValue, 0, std::move(values[i])};
   }
   ++calls_;
-  Value result = Eval(f.value);
+  inner();
   --calls_;
   outer[0] = std::move(scopes_[0]);
   scopes_ = std::move(outer);
+  return true;
+}
+
+// A function of the kernel's text, put in place.
+Value KernelElaborator::CallFunction(const Function& f, const Arguments& args, Loc loc) {
+  if (f.has_block) {
+    Error(DiagCode::kKernelBody, loc,
+          absl::StrCat(f.name, " is a block of statements, not a value"),
+          absl::StrCat("as a statement: ", f.name, "(...);"));
+    return {};
+  }
+  Value result;
+  if (!InCall(f, args, loc, [&] { result = Eval(f.value); })) return {};
   if (result) result.end = region_->nodes.size();
   return result;
+}
+
+// update(1); puts the block of a function in place.
+void KernelElaborator::CallStatement(const Statement& s) {
+  const auto f = functions_.find(s.value.text);
+  if (f == functions_.end() || !f->second->has_block) {
+    Error(DiagCode::kKernelBody, s.loc,
+          absl::StrCat(s.value.text, f == functions_.end() ? " is no function of this kernel"
+                                                           : " is a value, not a statement"));
+    return;
+  }
+  Arguments args;
+  for (const Expr& a : s.value.args) {
+    if (a.kind == Expr::Kind::kNamed) {
+      args.named.push_back({a.text, &a.args[0]});
+    } else {
+      args.positional.push_back(&a);
+    }
+  }
+  InCall(*f->second, args, s.loc, [&] { Body(f->second->block); });
 }
 
 // A bound of a for: known before the kernel runs (expr, value), or an s32 node.

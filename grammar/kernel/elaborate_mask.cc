@@ -19,6 +19,56 @@ using kernel::Blocks;
 using kernel::Mask;
 using kernel::Ref;
 
+void KernelElaborator::DeclareArray(const ArrayDecl& syntax) {
+  kernel::Array a;
+  a.name = syntax.name;
+  if (!ArrayShape(syntax.array, 0, &a.shape, &a.dim_exprs)) return;
+  const std::string set = WordFor(syntax.name);
+  a.file = set.empty() ? syntax.file : set;
+  const bool scalars = IsInteger(a.shape.type) || a.shape.type == Type::kPred;
+  std::string error, hint;
+  if (!scalars || BitsOf(a.shape.type) > 32 || a.shape.dims.empty()) {
+    error =
+        absl::StrCat("of ", ToString(a.shape, false), ": masks read arrays of integers or pred");
+  } else if (a.file.empty()) {
+    a.values = LiteralFromText(syntax.literal, a.shape, &error, &hint);
+    if (a.values != nullptr && a.values->elided()) error = "has no values";
+  } else if (!context_.read) {
+    error = absl::StrCat("cannot be read from ", a.file, " here");
+  } else {
+    Shape logical = a.shape;
+    logical.layout.reset();
+    std::optional<Literal> values = context_.read(a.file, logical, &error);
+    if (values) a.values = std::make_shared<Literal>(*std::move(values));
+  }
+  if (!error.empty()) {
+    return Error(DiagCode::kKernelParam, syntax.loc, absl::StrCat("array ", a.name, ": ", error),
+                 std::move(hint));
+  }
+  const Symbol symbol{Symbol::Kind::kArray, static_cast<int64_t>(kernel_.arrays.size()), {}};
+  kernel_.arrays.push_back(std::move(a));
+  Define(syntax.name, syntax.loc, symbol);
+}
+
+// allowed[row / 64, col / 64] in a mask.
+bool KernelElaborator::ArrayElement(const Expr& e, int64_t array, bool axes, KernelExpr* result) {
+  const Shape& shape = kernel_.arrays[array].shape;
+  if (static_cast<int>(e.args.size()) - 1 != shape.rank() || !in_mask_) {
+    Error(DiagCode::kKernelShape, e.loc,
+          absl::StrCat(PrintSyntax(e), " of ", ToString(shape, false),
+                       in_mask_ ? ": one index a dimension" : ": masks alone read arrays"));
+    return false;
+  }
+  std::vector<KernelExpr> args(shape.rank());
+  int64_t ignored;
+  for (int d = 0; d < shape.rank(); ++d) {
+    if (!Static(e.args[d + 1], axes, &args[d], &ignored)) return false;
+  }
+  *result = kernel::MakeExpr(KernelExpr::Kind::kArray, std::move(args));
+  result->value = array;
+  return true;
+}
+
 void KernelElaborator::DeclareMask(const MaskDecl& syntax) {
   Mask m;
   m.name = syntax.name;
@@ -37,7 +87,9 @@ void KernelElaborator::DeclareMask(const MaskDecl& syntax) {
   Define(syntax.row, syntax.loc, {Symbol::Kind::kAxis, 0, {}});
   Define(syntax.col, syntax.loc, {Symbol::Kind::kAxis, 1, {}});
   int64_t ignored;
+  in_mask_ = true;
   Static(syntax.value, true, &m.value, &ignored);
+  in_mask_ = false;
   scopes_.pop_back();
   const Symbol symbol{Symbol::Kind::kMask, static_cast<int64_t>(kernel_.masks.size()), {}};
   mask_values_.push_back(&syntax.value);
@@ -62,16 +114,13 @@ void KernelElaborator::DeclareBlocks(const BlocksDecl& syntax) {
       !Static(syntax.sizes[1], false, &b.block_exprs[1], &b.block_cols) || !ok_) {
     return;
   }
-  for (const auto& [size, all, what] :
-       {std::tuple{b.block_rows, m.rows, "rows"}, std::tuple{b.block_cols, m.cols, "columns"}}) {
-    if (size >= 1 && all % size == 0) continue;
-    Error(DiagCode::kKernelParam, syntax.loc,
-          absl::StrCat("blocks of ", size, " ", what, " do not divide the ", all, " of mask ",
-                       m.name));
-    return;
+  if (b.block_rows < 1 || b.block_cols < 1) {
+    return Error(DiagCode::kKernelParam, syntax.loc,
+                 absl::StrCat("blocks of ", b.block_rows, " rows and ", b.block_cols, " columns"));
   }
   kernel::MaskProblem problem;
-  b.tables = kernel::MakeTables(m, kernel_.params, b.block_rows, b.block_cols, &problem);
+  b.tables =
+      kernel::MakeTables(m, kernel_.params, b.block_rows, b.block_cols, &problem, kernel_.arrays);
   if (b.tables == nullptr) {
     if (problem.empty_row) {
       Error(DiagCode::kKernelParam, m.loc,
@@ -130,7 +179,8 @@ bool KernelElaborator::TableArray(const Operand& syntax, Ref* ref) {
   return true;
 }
 
-// M(r, c) in a body: the condition on values.
+// M(r, c) in a body: the condition on values, and where blocks end past the last column that there
+// is such a column.
 Value KernelElaborator::CallMask(int64_t mask, const Arguments& args, Loc loc) {
   const Mask& m = kernel_.masks[mask];
   if (!CheckNamed(args, {}, loc) ||
@@ -151,7 +201,8 @@ Value KernelElaborator::CallMask(int64_t mask, const Arguments& args, Loc loc) {
   scopes_.clear();
   scopes_.emplace_back();
   for (const auto& [name, symbol] : outer[0]) {
-    if (symbol.kind == Symbol::Kind::kParam || symbol.kind == Symbol::Kind::kBlocks) {
+    if (symbol.kind == Symbol::Kind::kParam || symbol.kind == Symbol::Kind::kBlocks ||
+        symbol.kind == Symbol::Kind::kArray) {
       scopes_[0][name] = symbol;
     }
   }
@@ -159,7 +210,20 @@ Value KernelElaborator::CallMask(int64_t mask, const Arguments& args, Loc loc) {
   scopes_[0][m.col] = {Symbol::Kind::kValue, 0, values[1]};
   Value v = Eval(*mask_values_[mask]);
   scopes_ = std::move(outer);
-  return v;
+  const bool cut = std::any_of(kernel_.blocks.begin(), kernel_.blocks.end(), [&](const Blocks& b) {
+    return b.mask == mask && m.cols % b.block_cols != 0;
+  });
+  if (!v || !cut) return v;
+  Value last;
+  last.kind = Value::Kind::kInteger;
+  last.integer = m.cols;
+  last.expr = m.extent_exprs[1];
+  last.loc = loc;
+  values[1].end = last.end = region_->nodes.size();
+  Value there =
+      Elementwise(Op::kCompare, {values[1], last}, {{AttrId::kDirection, std::string("LT")}}, loc);
+  if (v.weak()) return v.integer != 0 ? there : v;
+  return Elementwise(Op::kAnd, {v, there}, {}, loc);
 }
 
 }  // namespace tpuc::kernel_text

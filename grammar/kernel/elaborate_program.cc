@@ -35,6 +35,46 @@ bool NestsAs(const Dims& dims, size_t d, const std::string& nesting, size_t* at)
   return take('}');
 }
 
+}  // namespace
+
+std::shared_ptr<Literal> LiteralFromText(const LiteralText& text, const Shape& shape,
+                                         std::string* error, std::string* hint) {
+  if (shape.LiteralBytes() > kMaxLiteralBytes) {
+    *error = absl::StrCat("initial values of ", shape.LiteralBytes(), " bytes: at most ",
+                          kMaxLiteralBytes);
+    return nullptr;
+  }
+  const bool rows = text.kind == LiteralText::Kind::kRows;
+  size_t at = 0;
+  const bool fits = !rows || (static_cast<int64_t>(text.values.size()) == shape.ElementCount() &&
+                              NestsAs(shape.dims, 0, text.shape, &at) && at == text.shape.size());
+  if (!fits || (text.kind == LiteralText::Kind::kScalar && !shape.dims.empty())) {
+    *error = absl::StrCat("rows of values that are not a ", ToString(shape, false));
+    *hint = "splat 0 fills an array with one value";
+    return nullptr;
+  }
+  Shape logical = shape;
+  logical.layout.reset();
+  auto literal = std::make_shared<Literal>(logical);
+  if (text.kind == LiteralText::Kind::kElided) literal->set_elided();
+  const int64_t width = LiteralBytesOf(shape.type);
+  for (size_t i = 0; i < text.values.size(); ++i) {
+    const std::optional<Literal> scalar = ScalarFromText(shape.type, text.values[i]);
+    if (!scalar) {
+      *error = absl::StrCat(text.values[i], " is not a value of type ",
+                            std::string(TypeName(shape.type)));
+      return nullptr;
+    }
+    const int64_t count = rows ? 1 : shape.ElementCount();
+    for (int64_t e = 0; e < count; ++e) {
+      std::copy_n(scalar->bytes(), width, literal->bytes() + (static_cast<int64_t>(i) + e) * width);
+    }
+  }
+  return literal;
+}
+
+namespace {
+
 class ProgramElaborator {
  public:
   ProgramElaborator(ElaborateContext* context, kernel::Program* program)
@@ -48,7 +88,6 @@ class ProgramElaborator {
         std::move(hint);
   }
   bool ShapeOf(const Array& syntax, Shape* shape);
-  bool LiteralOf(const LiteralText& text, const Shape& shape, Loc loc, Buffer* buffer);
   int BufferOf(const std::string& name, Loc loc);
   void AddBuffer(const Item& item);
   void AddPort(const Item& item);
@@ -91,44 +130,6 @@ bool ProgramElaborator::ShapeOf(const Array& syntax, Shape* shape) {
   return true;
 }
 
-bool ProgramElaborator::LiteralOf(const LiteralText& text, const Shape& shape, Loc loc,
-                                  Buffer* buffer) {
-  if (text.kind == LiteralText::Kind::kNone) return true;
-  if (shape.LiteralBytes() > kMaxLiteralBytes) {
-    Error(loc, absl::StrCat("initial values of ", shape.LiteralBytes(), " bytes: at most ",
-                            kMaxLiteralBytes));
-    return false;
-  }
-  const bool rows = text.kind == LiteralText::Kind::kRows;
-  size_t at = 0;
-  const bool fits = !rows || (static_cast<int64_t>(text.values.size()) == shape.ElementCount() &&
-                              NestsAs(shape.dims, 0, text.shape, &at) && at == text.shape.size());
-  if (!fits || (text.kind == LiteralText::Kind::kScalar && !shape.dims.empty())) {
-    Error(loc, absl::StrCat("rows of values that are not a ", ToString(shape, false)),
-          "splat 0 fills an array with one value");
-    return false;
-  }
-  Shape logical = shape;
-  logical.layout.reset();
-  auto literal = std::make_shared<Literal>(logical);
-  if (text.kind == LiteralText::Kind::kElided) literal->set_elided();
-  const int64_t width = LiteralBytesOf(shape.type);
-  for (size_t i = 0; i < text.values.size(); ++i) {
-    const std::optional<Literal> scalar = ScalarFromText(shape.type, text.values[i]);
-    if (!scalar) {
-      Error(loc, absl::StrCat(text.values[i], " is not a value of type ",
-                              std::string(TypeName(shape.type))));
-      return false;
-    }
-    const int64_t count = rows ? 1 : shape.ElementCount();
-    for (int64_t e = 0; e < count; ++e) {
-      std::copy_n(scalar->bytes(), width, literal->bytes() + (static_cast<int64_t>(i) + e) * width);
-    }
-  }
-  buffer->init = std::move(literal);
-  return true;
-}
-
 int ProgramElaborator::BufferOf(const std::string& name, Loc loc) {
   const auto it = buffers_.find(name);
   if (it != buffers_.end()) return it->second;
@@ -153,7 +154,11 @@ void ProgramElaborator::AddBuffer(const Item& item) {
   number(item.bytes, &b.bytes);
   number(item.from, &b.from);
   number(item.to, &b.to);
-  if (!LiteralOf(item.literal, b.shape, item.loc, &b)) return;
+  if (item.literal.kind != LiteralText::Kind::kNone) {
+    std::string error, hint;
+    b.init = LiteralFromText(item.literal, b.shape, &error, &hint);
+    if (b.init == nullptr) return Error(item.loc, std::move(error), std::move(hint));
+  }
   const int index = static_cast<int>(program_.buffers.size());
   if (!buffers_.insert({b.name, index}).second) {
     return Error(item.loc, absl::StrCat("buffer ", b.name, " is defined already"));

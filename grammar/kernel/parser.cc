@@ -18,6 +18,7 @@ void ReportUnusedSets(const File& file, ElaborateContext* context) {
   std::vector<std::string> known;
   for (const auto& k : file.kernels) {
     for (const auto& p : k.parameters) known.push_back(p.name);
+    for (const auto& a : k.arrays) known.push_back(a.name);
   }
   std::sort(known.begin(), known.end());
   const auto unused = [&](const std::string& name, absl::string_view kind) {
@@ -41,11 +42,13 @@ void ReportUnusedSets(const File& file, ElaborateContext* context) {
 
 std::unique_ptr<kernel::Program> ParseKernels(
     std::shared_ptr<const Source> source, absl::Span<const std::pair<std::string, int64_t>> set,
-    DiagSink* diags, absl::Span<const std::pair<std::string, std::string>> words) {
+    DiagSink* diags, absl::Span<const std::pair<std::string, std::string>> words,
+    const ArrayReader& read) {
   const std::unique_ptr<File> file = kernel_text::ParseSyntax(source, diags);
   if (file == nullptr) return nullptr;
   ElaborateContext context{source, set,   std::vector<bool>(set.size()),
-                           diags,  words, std::vector<bool>(words.size())};
+                           diags,  words, std::vector<bool>(words.size()),
+                           read};
   auto program = std::make_unique<kernel::Program>();
   program->source = source;
   bool ok = true;

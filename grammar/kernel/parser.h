@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -15,11 +17,18 @@
 
 namespace tpuc {
 
+// The values of an array that a kernel names by its file, as an array of `shape`; nothing and a
+// message otherwise.
+using ArrayReader = std::function<std::optional<Literal>(const std::string& file,
+                                                         const Shape& shape, std::string* error)>;
+
 // `set` overrides parameters by name ("bm", 64), or of one kernel only ("matmul.bm", 64); a name
-// that no kernel has is an error. `words` does so for parameters that are types ("dtype", "bf16").
+// that no kernel has is an error. `words` does so for parameters that are types ("dtype", "bf16")
+// or fractions ("scale", "0.125"), and for the files of arrays.
 // Null on error.
 std::unique_ptr<kernel::Program> ParseKernels(
     std::shared_ptr<const Source> source, absl::Span<const std::pair<std::string, int64_t>> set,
-    DiagSink* diags, absl::Span<const std::pair<std::string, std::string>> words = {});
+    DiagSink* diags, absl::Span<const std::pair<std::string, std::string>> words = {},
+    const ArrayReader& read = {});
 
 }  // namespace tpuc

@@ -63,40 +63,6 @@ Operand OperandSyntax(const kernel::Ref& ref, const kernel::Kernel& k) {
   return o;
 }
 
-kernel_text::Kernel KernelSyntax(const kernel::Kernel& k) {
-  kernel_text::Kernel s;
-  s.name = k.name;
-  for (const kernel::Param& p : k.params) {
-    s.parameters.push_back({p.name, kernel_text::IntegerSyntax(p.value), {}});
-  }
-  for (const kernel::Mask& m : k.masks) {
-    s.masks.push_back({m.name,
-                       m.row,
-                       m.col,
-                       {kernel_text::StaticSyntax(m.extent_exprs[0], k),
-                        kernel_text::StaticSyntax(m.extent_exprs[1], k)},
-                       kernel_text::MaskSyntax(m, k),
-                       {}});
-  }
-  for (const kernel::Blocks& b : k.blocks) {
-    s.blocks.push_back({b.name,
-                        k.masks[b.mask].name,
-                        {kernel_text::StaticSyntax(b.block_exprs[0], k),
-                         kernel_text::StaticSyntax(b.block_exprs[1], k)},
-                        {}});
-  }
-  for (const kernel::GridAxis& a : k.grid) {
-    s.grid.push_back(kernel_text::AxisSyntax(a, a.name, k, kernel_text::GridNames(k)));
-  }
-  for (const kernel::Ref& r : k.refs) {
-    if (r.window_of < 0) s.operands.push_back(OperandSyntax(r, k));
-  }
-  kernel_text::BodyText text = kernel_text::BodySyntax(k);
-  s.setup = std::move(text.setup);
-  s.statements = std::move(text.body);
-  return s;
-}
-
 void AppendRows(const Literal& literal, const Dims& dims, size_t d, int64_t* index,
                 LiteralText* text) {
   if (d == dims.size()) {
@@ -130,6 +96,51 @@ LiteralText LiteralSyntax(const Literal& literal) {
   int64_t index = 0;
   AppendRows(literal, literal.shape().dims, 0, &index, &text);
   return text;
+}
+
+kernel_text::Kernel KernelSyntax(const kernel::Kernel& k) {
+  kernel_text::Kernel s;
+  s.name = k.name;
+  for (const kernel::Param& p : k.params) {
+    s.parameters.push_back({p.name, kernel_text::IntegerSyntax(p.value), {}});
+  }
+  for (const kernel::Array& a : k.arrays) {
+    kernel_text::ArrayDecl d;
+    d.name = a.name;
+    d.array = ArraySyntax(a.shape, 0);
+    for (size_t i = 0; i < a.dim_exprs.size(); ++i) {
+      d.array.dims[i] = kernel_text::StaticSyntax(a.dim_exprs[i], k);
+    }
+    d.file = a.file;
+    if (a.file.empty()) d.literal = LiteralSyntax(*a.values);
+    s.arrays.push_back(std::move(d));
+  }
+  for (const kernel::Mask& m : k.masks) {
+    s.masks.push_back({m.name,
+                       m.row,
+                       m.col,
+                       {kernel_text::StaticSyntax(m.extent_exprs[0], k),
+                        kernel_text::StaticSyntax(m.extent_exprs[1], k)},
+                       kernel_text::MaskSyntax(m, k),
+                       {}});
+  }
+  for (const kernel::Blocks& b : k.blocks) {
+    s.blocks.push_back({b.name,
+                        k.masks[b.mask].name,
+                        {kernel_text::StaticSyntax(b.block_exprs[0], k),
+                         kernel_text::StaticSyntax(b.block_exprs[1], k)},
+                        {}});
+  }
+  for (const kernel::GridAxis& a : k.grid) {
+    s.grid.push_back(kernel_text::AxisSyntax(a, a.name, k, kernel_text::GridNames(k)));
+  }
+  for (const kernel::Ref& r : k.refs) {
+    if (r.window_of < 0) s.operands.push_back(OperandSyntax(r, k));
+  }
+  kernel_text::BodyText text = kernel_text::BodySyntax(k);
+  s.setup = std::move(text.setup);
+  s.statements = std::move(text.body);
+  return s;
 }
 
 Item BufferSyntax(const kernel::Buffer& b) {

@@ -65,6 +65,7 @@ struct Operand {
   std::vector<Expr> block, at;  // a block dimension may be the name squeeze
   std::string buffers;          // integer or ""
   std::string alias;
+  std::vector<Expr> present;  // none, or a condition of parameters: else it is not declared
   std::string of;  // a window of a pipeline: the array in HBM
   Loc loc;
 };
@@ -81,13 +82,14 @@ struct Statement {
     kSignal,
     kWait,
     kPipeline,
+    kCall,
     kAssert
   };
   Kind kind = Kind::kAssign;
   std::string name;         // kAssign, kFor
   std::string op = "=";     // kStore: = += -= *= /=
   Expr target;              // kStore: kIndex of a name
-  Expr value, limit;        // kFor: value .. limit; kWhen, kWhile, kAssert: the condition
+  Expr value, limit;        // kFor: value .. limit; kWhen, kWhile, kAssert: the condition; kCall
   std::vector<Expr> views;  // kCopy, kWaitCopy: source, destination, semaphore; kSignal, kWait:
                             // one; names, or kIndex of one. Their count is `value`
   std::string unroll;       // kFor: "", or copies of the body a trip; "0": all trips
@@ -119,16 +121,35 @@ struct BlocksDecl {
   Loc loc;
 };
 
-struct Function {  // def name(parameters) = value;
+struct Function {  // def name(parameters) = value;   def name(parameters) { statements }
   std::string name;
   std::vector<std::string> parameters;
   Expr value;
+  bool has_block = false;
+  std::vector<Statement> block;
+  Loc loc;
+};
+
+// Values of an array, row major as written; rows nest.
+struct LiteralText {
+  enum class Kind : uint8_t { kNone, kScalar, kSplat, kElided, kRows };
+  Kind kind = Kind::kNone;
+  std::vector<std::string> values;  // signed words: "-1.5", "inf"
+  std::string shape;  // nesting of rows as braces: "{{}{}}", to check against the array
+};
+
+struct ArrayDecl {  // array name: s8[8,8] = "file.npy";
+  std::string name;
+  Array array;
+  LiteralText literal;
+  std::string file;  // or ""
   Loc loc;
 };
 
 struct Kernel {
   std::string name;
   std::vector<Parameter> parameters;
+  std::vector<ArrayDecl> arrays;
   std::vector<MaskDecl> masks;
   std::vector<BlocksDecl> blocks;
   std::vector<Axis> grid;
@@ -136,14 +157,6 @@ struct Kernel {
   std::vector<Function> functions;
   std::vector<Statement> setup, statements;
   Loc loc;
-};
-
-// Values of a buffer, row major as written; rows nest.
-struct LiteralText {
-  enum class Kind : uint8_t { kNone, kScalar, kSplat, kElided, kRows };
-  Kind kind = Kind::kNone;
-  std::vector<std::string> values;  // signed words: "-1.5", "inf"
-  std::string shape;  // nesting of rows as braces: "{{}{}}", to check against the array
 };
 
 struct Item {

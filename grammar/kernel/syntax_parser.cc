@@ -257,6 +257,23 @@ void Parser::Pair(absl::string_view open, absl::string_view close, std::vector<E
   Expect(close);
 }
 
+void Parser::ArrayLine(Kernel* k) {
+  Next();
+  ArrayDecl a;
+  a.loc = Peek().loc;
+  a.name = Definition("an array");
+  Expect(":");
+  a.array = ParseArray();
+  if (!Expect("=")) return;
+  if (Peek().kind == Kind::kString) {
+    a.file = Next().text;
+  } else {
+    ParseLiteral(&a.literal);
+  }
+  Expect(";");
+  k->arrays.push_back(std::move(a));
+}
+
 void Parser::MaskLine(Kernel* k) {
   Next();
   MaskDecl m;
@@ -298,6 +315,10 @@ void Parser::Contents(Operand* o) {
   o->array = ParseArray();
 }
 
+void Parser::Present(Operand* o) {
+  if (!failed_ && Take("when")) o->present.push_back(Or());
+}
+
 void Parser::PrefetchDecl(Kernel* k) {
   Next();
   do {
@@ -306,6 +327,7 @@ void Parser::PrefetchDecl(Kernel* k) {
     o.loc = Peek().loc;
     o.name = Definition("an operand");
     Contents(&o);
+    Present(&o);
     k->operands.push_back(std::move(o));
   } while (!failed_ && Take(","));
   Expect(";");
@@ -320,6 +342,7 @@ void Parser::OperandDecl(Kernel* k) {
   if (!failed_ && Take("hbm")) o.space = "hbm";
   Moves(&o);
   if (!failed_ && Take("alias")) o.alias = Name("an input");
+  Present(&o);
   Expect(";");
   k->operands.push_back(std::move(o));
 }
@@ -384,6 +407,7 @@ void Parser::ScratchDecl(Kernel* k) {
     o.array = ParseArray();
     if (!failed_ && Take("smem")) o.space = "smem";
     if (!failed_ && o.space.empty() && Take("hbm")) o.space = "hbm";
+    Present(&o);
     k->operands.push_back(std::move(o));
   } while (!failed_ && Take(","));
   Expect(";");
@@ -497,10 +521,13 @@ void Parser::ParseStatement(std::vector<Statement>* out) {
         if (Is(op)) s.op = op;
       }
       Expect(s.op);
+    } else if (Is("(")) {
+      s.kind = Statement::Kind::kCall;
+      s.value = Call(name);
     } else if (!Expect("=")) {
       return;
     }
-    s.value = Or();
+    if (s.kind != Statement::Kind::kCall) s.value = Or();
     if (!failed_ && s.kind == Statement::Kind::kStore && Take("where")) s.where.push_back(Or());
     Expect(";");
   }
@@ -515,6 +542,7 @@ bool Parser::Declares(absl::string_view word) const {
 void Parser::HeadDecl(Kernel* k) {
   if (Take("param")) return ParamDecl(k);
   if (Take("grid")) return GridDecl(k);
+  if (Is("array")) return ArrayLine(k);
   if (Is("mask")) return MaskLine(k);
   BlocksLine(k);
 }
@@ -531,9 +559,14 @@ void Parser::FunctionDecl(Kernel* k) {
     }
     Expect(")");
   }
-  Expect("=");
-  f.value = Or();
-  Expect(";");
+  if (Is("{")) {
+    f.has_block = true;
+    ParseBlock(&f.block);
+  } else {
+    Expect("=");
+    f.value = Or();
+    Expect(";");
+  }
   if (!failed_) k->functions.push_back(std::move(f));
 }
 
@@ -553,7 +586,8 @@ void Parser::KernelDecl(File* file) {
   // Declarations stand before statements: parameters and grid, operands, body.
   int stage = 0;
   while (!Is("}") && Peek().kind != Kind::kEnd) {
-    const bool head = Is("param") || Is("grid") || Declares("mask") || Declares("blocks");
+    const bool head =
+        Is("param") || Is("grid") || Declares("array") || Declares("mask") || Declares("blocks");
     const bool operand =
         Is("in") || Is("out") || Is("scratch") || Declares("prefetch") || Declares("def");
     if ((head && stage > 0) || (operand && stage > 1)) {

@@ -132,10 +132,12 @@ class Parser {
   void OperandLine(Kernel* k);
   void FunctionDecl(Kernel* k);
   void Pair(absl::string_view open, absl::string_view close, std::vector<Expr>* out);
+  void ArrayLine(Kernel* k);
   void MaskLine(Kernel* k);
   void BlocksLine(Kernel* k);
   void PrefetchDecl(Kernel* k);
   void Contents(Operand* o);
+  void Present(Operand* o);
   void ParamDecl(Kernel* k);
   void Axes(std::vector<Axis>* axes);
   void GridDecl(Kernel* k);

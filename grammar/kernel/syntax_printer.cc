@@ -170,6 +170,10 @@ void Printer::Print(const Operand& o) {
   }
   if (!o.buffers.empty()) absl::StrAppend(&text, " buffers ", o.buffers);
   if (!o.alias.empty()) absl::StrAppend(&text, " alias ", o.alias);
+  if (!o.present.empty()) {
+    absl::StrAppend(&text, " when ");
+    Print(o.present[0], 0);
+  }
   absl::StrAppend(&text, ";\n");
 }
 
@@ -252,6 +256,10 @@ void Printer::Print(const Statement& s, int indent) {
       for (const Statement& inner : s.blocks[0]) Print(inner, indent + 2);
       absl::StrAppend(&text, std::string(indent, ' '), "}");
       break;
+    case Statement::Kind::kCall:
+      Print(s.value, 0);
+      absl::StrAppend(&text, ";");
+      break;
     case Statement::Kind::kAssert:
       absl::StrAppend(&text, "assert ");
       Print(s.value, 0);
@@ -281,6 +289,17 @@ void Printer::Print(const Kernel& k) {
     Print(k.parameters[p].value, 0);
   }
   if (!k.parameters.empty()) absl::StrAppend(&text, ";\n");
+  for (const ArrayDecl& a : k.arrays) {
+    absl::StrAppend(&text, "  array ", a.name, ": ");
+    Print(a.array);
+    absl::StrAppend(&text, " = ");
+    if (a.file.empty()) {
+      Print(a.literal);
+    } else {
+      absl::StrAppend(&text, Quote(a.file));
+    }
+    absl::StrAppend(&text, ";\n");
+  }
   for (const MaskDecl& m : k.masks) {
     absl::StrAppend(&text, "  mask ", m.name, "(", m.row, ", ", m.col, ") over [");
     PrintAll(m.extents);
@@ -303,6 +322,12 @@ void Printer::Print(const Kernel& k) {
     absl::StrAppend(&text, "  def ", f.name, "(");
     for (size_t i = 0; i < f.parameters.size(); ++i) {
       absl::StrAppend(&text, i > 0 ? ", " : "", f.parameters[i]);
+    }
+    if (f.has_block) {
+      absl::StrAppend(&text, ") ");
+      Print(f.block, 2);
+      absl::StrAppend(&text, "\n");
+      continue;
     }
     absl::StrAppend(&text, ") = ");
     Print(f.value, 0);

@@ -18,11 +18,11 @@
 #include "grammar/bundle/printer.h"
 #include "grammar/hlo/parser.h"
 #include "grammar/hlo/printer.h"
-#include "grammar/kernel/parser.h"
 #include "grammar/kernel/printer.h"
 #include "passes/pipeline.h"
 #include "src/cli/dump.h"
 #include "src/cli/kernel_calls.h"
+#include "src/cli/kernel_file.h"
 #include "src/cli/verify_each.h"
 #include "src/diag/check.h"
 #include "src/ir/verifier.h"
@@ -211,7 +211,7 @@ bool Road::KernelsOfModule() {
 bool Road::Kernels() {
   SetCurrentStage("kernels");
   if (done_.kind == InputKind::kKernel) {
-    done_.kernels = ParseKernels(source_, options_.set, diags_, options_.set_words);
+    done_.kernels = cli::ReadKernels(source_, options_.set, options_.set_words, diags_);
   } else {
     if (!KernelsOfModule()) return false;
   }

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -109,13 +110,18 @@ bool ParseSettings(const std::vector<std::string>& words,
   for (const std::string& word : words) {
     std::pair<std::string, std::string> parts = absl::StrSplit(word, absl::MaxSplits('=', 1));
     int64_t value = 0;
-    if (!parts.first.empty() && TypeFromName(parts.second)) {
+    double fraction = 0;
+    const bool number = absl::SimpleAtod(parts.second, &fraction) && std::isfinite(fraction) &&
+                        !absl::SimpleAtoi(parts.second, &value);
+    const bool file = absl::EndsWith(parts.second, ".npy") || absl::EndsWith(parts.second, ".npz");
+    if (!parts.first.empty() && (TypeFromName(parts.second) || number || file)) {
       types->emplace_back(parts.first, parts.second);
       continue;
     }
     if (parts.first.empty() || !absl::SimpleAtoi(parts.second, &value)) {
-      diags->Add(DiagCode::kUsage,
-                 absl::StrCat("--set takes name=integer or name=type, not '", word, "'"));
+      diags->Add(
+          DiagCode::kUsage,
+          absl::StrCat("--set takes name=number, name=type or name=file.npy, not '", word, "'"));
       ok = false;
       continue;
     }

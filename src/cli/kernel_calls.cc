@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "backend/kernel/block_eval.h"
 #include "backend/kernel/verifier.h"
-#include "grammar/kernel/parser.h"
+#include "src/cli/kernel_file.h"
 #include "src/cli/modules.h"
 #include "src/ir/kernel_call.h"
 
@@ -13,7 +13,6 @@ namespace tpuc {
 namespace {
 
 using Json = nlohmann::json;
-using Settings = std::vector<std::pair<std::string, int64_t>>;
 
 class Loader {
  public:
@@ -48,22 +47,22 @@ std::shared_ptr<const kernel::Program> Loader::Read(const Instruction& call,
   if (!json.is_object() || !json.contains("file") || !json["file"].is_string()) {
     return Fail(call, absl::StrCat(call.name, " names no kernel file"), kForm);
   }
-  Settings set;
+  std::vector<std::pair<std::string, int64_t>> set;
+  std::vector<std::pair<std::string, std::string>> words;
   const Json settings = json.value("set", Json::object());
   for (const auto& [name, value] : settings.items()) {
-    if (!value.is_number_integer()) {
-      return Fail(call, absl::StrCat("parameter ", name, " is no integer"), kForm);
+    if (value.is_number_integer()) {
+      set.emplace_back(name, value.get<int64_t>());
+    } else if (value.is_number() || value.is_string()) {
+      words.emplace_back(name, value.is_string() ? value.get<std::string>() : value.dump());
+    } else {
+      return Fail(call, absl::StrCat("parameter ", name, " is no number and no word"), kForm);
     }
-    set.emplace_back(name, value.get<int64_t>());
   }
-  std::string path = json["file"].get<std::string>();
-  const size_t slash = module_.source ? module_.source->name.rfind('/') : std::string::npos;
-  if (path.substr(0, 1) != "/" && slash != std::string::npos) {
-    path = module_.source->name.substr(0, slash + 1) + path;
-  }
+  const std::string path = cli::PathBeside(module_.source.get(), json["file"].get<std::string>());
   auto source = cli::ReadSource(path, diags_);
   if (!source) return Fail(call, absl::StrCat(call.name, " calls a kernel file that is not there"));
-  std::shared_ptr<const kernel::Program> program = ParseKernels(source, set, diags_);
+  std::shared_ptr<const kernel::Program> program = cli::ReadKernels(source, set, words, diags_);
   if (!program || (chip_ && !VerifyKernels(*program, *chip_, diags_))) return nullptr;
   if (program->steps.size() != 1 || program->steps[0].kind != kernel::Step::Kind::kCall) {
     return Fail(call, absl::StrCat(path, " has a program of ", program->steps.size(),

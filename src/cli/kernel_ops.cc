@@ -37,6 +37,7 @@ constexpr OpRow kRows[] = {
     {"rsqrt(x)", "f32", ""},
     {"cbrt(x)", "f32", ""},
     {"exp(x)", "f32", ""},
+    {"exp2(x)", "f32", ""},
     {"expm1(x)", "f32", ""},
     {"log(x)", "f32", ""},
     {"log1p(x)", "f32", ""},

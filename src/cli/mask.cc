@@ -11,9 +11,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "grammar/kernel/parser.h"
 #include "src/cli/commands.h"
 #include "src/cli/flags.h"
+#include "src/cli/kernel_file.h"
 #include "src/cli/modules.h"
 #include "src/io/file.h"
 
@@ -141,7 +141,7 @@ int MaskCommand(const Args& args) {
   }
   auto source = ReadSource(file, &diags);
   if (!source) return console.Finish(diags);
-  auto program = ParseKernels(source, options.set, &diags, options.set_words);
+  auto program = ReadKernels(source, options.set, options.set_words, &diags);
   if (!program) return console.Finish(diags);
   std::string text, drawing;
   int maps = 0;

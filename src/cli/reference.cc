@@ -1,10 +1,10 @@
 #include "src/cli/reference.h"
 
 #include "backend/kernel/block_eval.h"
-#include "grammar/kernel/parser.h"
 #include "src/cli/compile.h"
 #include "src/cli/inputs.h"
 #include "src/cli/kernel_calls.h"
+#include "src/cli/kernel_file.h"
 #include "src/cli/modules.h"
 
 namespace tpuc::cli {
@@ -28,7 +28,7 @@ std::optional<std::vector<Literal>> InputsOf(const std::vector<InputPort>& ports
 std::optional<ReferenceRun> RunKernels(std::shared_ptr<const Source> source,
                                        const ReferenceOptions& options,
                                        const std::vector<Literal>* inputs, DiagSink* diags) {
-  auto program = ParseKernels(source, options.set, diags, options.set_words);
+  auto program = cli::ReadKernels(source, options.set, options.set_words, diags);
   if (!program) return std::nullopt;
   std::vector<InputPort> ports;
   for (const kernel::Port& p : program->inputs) ports.push_back({p.name, p.shape});

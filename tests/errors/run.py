@@ -101,7 +101,7 @@ CASES = [
     ('level unknown', 'run {d}/add.hlo -O3', 2, ['E0400']),
     ('steps without --reference', 'run --max-steps 9 {d}/add.hlo', 2, ['E0400', '--max-cycles']),
     ('numbers unknown', 'run --reference --numbers=f64 {d}/add.hlo', 2, ['E0400']),
-    ('setting without value', 'run {d}/add.hlo --set a', 2, ['E0400', "--set takes name=integer or name=type, not 'a'"]),
+    ('setting without value', 'run {d}/add.hlo --set a', 2, ['E0400', "--set takes name=number, name=type or name=file.npy, not 'a'"]),
     ('sweep axis', 'sweep {d}/add.hlo --set a=1..x', 2, ['E0400', "'1..x' of a is neither a value nor a range"]),
     ('sweep shard', 'sweep {d}/add.hlo --shard 2/2', 2, ['E0400', '--shard takes i/n']),
     ('regular expression', 'opt {d}/add.hlo --xla_dump_hlo_pass_re=( --dump-to {d}/dump', 2, ['E0400', 'missing ): (']),

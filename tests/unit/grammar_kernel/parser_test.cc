@@ -117,8 +117,8 @@ TEST(KernelParser, ShapesAndTypes) {
 
 // A layout names every dimension once.
 TEST(KernelParser, Layouts) {
-  for (const char* layout : {"{4521,0:T(8,128)}", "{0,0}", "{1,1:T(8,128)}", "{1}", "{2,1,0}",
-                             "{1,0:T(8,128)E(77)}"}) {
+  for (const char* layout :
+       {"{4521,0:T(8,128)}", "{0,0}", "{1,1:T(8,128)}", "{1}", "{2,1,0}", "{1,0:T(8,128)E(77)}"}) {
     EXPECT_HAS(KernelErrors(absl::StrCat("kernel k {\n  in x: f32[8,128]", layout,
                                          ";\n  out o: f32[8,128];\n  o[:] = x[:];\n}")),
                "[E0502]");
@@ -211,6 +211,68 @@ TEST(KernelParser, SetReplacesDefaults) {
   EXPECT_EQ(p->kernels[0].GridSteps(), 3);
   EXPECT_EQ(p->kernels[0].refs[0].block[0], 24);
   EXPECT_EQ(p->inputs[0].shape.dims[0], 64);
+}
+
+// What is not declared has no name; conditions on parameters leave out what would use it.
+TEST(KernelParser, OperandsThatAreThereOrNot) {
+  const std::string text =
+      "kernel k { param biased = 0; in x: f32[8,128]; in b: f32[8,128] when biased == 1;"
+      " prefetch n: s32[4] when biased == 1; out o: f32[8,128];"
+      " scratch s: f32[8,128], t: f32[8,128] when biased == 1;"
+      " s[:] = select(biased == 1, b[:], x[:]); o[:] = s[:]; }";
+  const auto without = Kernels(text), with = Kernels(text, {{"biased", 1}});
+  EXPECT_EQ(without->inputs.size(), 1u);
+  EXPECT_EQ(without->kernels[0].refs.size(), 3u);
+  EXPECT_EQ(with->inputs.size(), 3u);
+  EXPECT_EQ(with->inputs[1].name, "b");
+  EXPECT_EQ(with->kernels[0].refs.size(), 6u);
+  EXPECT_HAS(KernelErrors("kernel k { in b: f32[8] when 0 == 1; out o: f32[8]; o[:] = b[:]; }"),
+             "unknown name b");
+  EXPECT_HAS(KernelErrors("kernel k { in b: f32[8] when c == 1; out o: f32[8]; o[:] = 0; }"),
+             "unknown name c");
+}
+
+TEST(KernelParser, FunctionsOfStatements) {
+  const auto p = Kernels(
+      "kernel k { in x: f32[8,128]; out o: f32[8,128]; scratch s: f32[8,128];"
+      " def add(n, twice) { when twice == 1 { y = 2 * n; } else { y = n; } s[:] = s[:] + y; }"
+      " s[:] = 0; add(x[:], 1); add(x[:], 0); o[:] = s[:]; }");
+  int multiplies = 0, stores = 0;
+  for (const kernel::Node& n : p->kernels[0].nodes) {
+    multiplies += n.kind == kernel::Node::Kind::kHlo && n.op == Op::kMultiply;
+    stores += n.kind == kernel::Node::Kind::kStore;
+  }
+  EXPECT_EQ(multiplies, 1);
+  EXPECT_EQ(stores, 4);
+  const auto errors = [](const std::string& body) {
+    return KernelErrors("kernel k { out o: f32[8]; def v(a) = a + 1; def f(a) { o[:] = a; } " +
+                        body + " }");
+  };
+  EXPECT_HAS(errors("f(1, 2);"), "f takes 1 arguments, not 2");
+  EXPECT_HAS(errors("o[:] = f(1);"), "f is a block of statements, not a value");
+  EXPECT_HAS(errors("v(1);"), "v is a value, not a statement");
+  EXPECT_HAS(errors("w(1);"), "w is no function of this kernel");
+  EXPECT_HAS(KernelErrors("kernel k { out o: f32[8]; def f(a) { f(a); } f(1); }"),
+             "may call itself");
+}
+
+TEST(KernelParser, FractionsAsParameters) {
+  const std::string text =
+      "kernel k { param scale = 0.5, off = -1.5; out o: f32[8,128]; when scale > 0.4 { o[:] = "
+      "scale * off; } else { o[:] = scale; } }";
+  const auto constant = [](const kernel::Program& p) {
+    return *p.kernels[0].nodes[0].literal->data<float>();
+  };
+  EXPECT_EQ(constant(*Kernels(text)), -0.75f);
+  EXPECT_EQ(constant(*Kernels(text, {{"scale", 2}})), -3.0f);
+  DiagSink diags;
+  const std::vector<std::pair<std::string, std::string>> set = {{"scale", "0.25"}},
+                                                         wrong = {{"scale", "bf16"}};
+  EXPECT_EQ(constant(*ParseKernels(Text(text), {}, &diags, set)), 0.25f);
+  EXPECT_EQ(ParseKernels(Text(text), {}, &diags, wrong), nullptr);
+  EXPECT_HAS(diags.Render(), "scale=bf16 is not a number");
+  EXPECT_HAS(KernelErrors("kernel k { param a = 1.5; grid i: a; out o: f32[8]; o[:] = 0; }"),
+             "a is a fraction, not an integer");
 }
 
 TEST(KernelParser, ImpliedProgram) {

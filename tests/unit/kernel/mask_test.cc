@@ -127,7 +127,7 @@ TEST(Mask, RefusesWhatHasNoTables) {
       std::string::npos);
   EXPECT_NE(errors("row / 8 > col / 8").find("8 of the 32 rows"), std::string::npos);
   EXPECT_NE(errors("row / col == 0").find("no value in row 0"), std::string::npos);
-  EXPECT_NE(errors("true", "7, 8").find("do not divide"), std::string::npos);
+  EXPECT_NE(errors("true", "0, 8").find("blocks of 0 rows"), std::string::npos);
   EXPECT_NE(errors("num(t) > row").find("not a grid axis"), std::string::npos);
   EXPECT_NE(KernelErrors("kernel k { blocks B of N by (8, 8); }").find("N is not a mask"),
             std::string::npos);
@@ -135,6 +135,62 @@ TEST(Mask, RefusesWhatHasNoTables) {
                          " prefetch x = B.rows; }")
                 .find("the tables are row, col"),
             std::string::npos);
+}
+
+// Blocks may end past the mask: columns there are false, rows do not exist.
+TEST(Mask, BlocksNeedNotDivide) {
+  const auto p = Kernels(
+      "kernel k { mask M(r, c) over [20, 28] = c < 16 || r >= 8; blocks B of M by (8, 16);"
+      " grid t: B.active; out o: s32[20,32] block [8, 32] at (0, 0);"
+      " o[:] = convert(M(iota([8, 32], dim=0) + 8, iota([8, 32], dim=1)), s32); }");
+  ASSERT_NE(p, nullptr);
+  const kernel::BlockTables& t = *p->kernels[0].blocks[0].tables;
+  EXPECT_EQ(t.rows, 3);
+  EXPECT_EQ(t.cols, 2);
+  EXPECT_EQ(t.kind, (std::vector<uint8_t>{2, 0, 2, 1, 2, 1}));  // rows 16..23: four of them are
+  ASSERT_EQ(t.patterns.size(), 2u);                             // of eight rows and of four
+  for (int64_t e = 0; e < 8 * 16; ++e) {
+    EXPECT_EQ(t.patterns[0][e], e % 16 < 12);
+    EXPECT_EQ(t.patterns[1][e], e % 16 < 12 && e / 16 < 4);
+  }
+  DiagSink diags;
+  const auto out = EvaluateKernels(*p, {}, {}, &diags);
+  ASSERT_TRUE(out) << diags.Render();
+  for (int64_t c = 0; c < 32; ++c) EXPECT_EQ((*out)[0].data<int32_t>()[c], c < 28) << c;
+}
+
+// allowed[row / 8, col / 8] decides blocks; bodies have the tables, not the array.
+TEST(Mask, OfAnArray) {
+  const std::string text =
+      "kernel k { param n = 2; array allowed: s8[n,3] = {{1, 0, 0}, {0, 1, 1}};"
+      " mask M(r, c) over [16, 24] = allowed[r / 8, c / 8] != 0 && c >= r;"
+      " blocks B of M by (8, 8); grid t: B.active; prefetch kind = B.kind;"
+      " out o: s32[16,128] block [8, 128] at (0, 0); o[:] = kind[t]; }";
+  const auto p = Kernels(text);
+  ASSERT_NE(p, nullptr);
+  EXPECT_EQ(p->kernels[0].blocks[0].tables->kind, (std::vector<uint8_t>{1, 0, 0, 0, 1, 2}));
+  const std::string printed = PrintKernels(*p);
+  const auto again = Kernels(printed);
+  ASSERT_NE(again, nullptr);
+  EXPECT_EQ(PrintKernels(*again), printed);
+  const auto errors = [](const std::string& array, const std::string& value,
+                         const std::string& body = "") {
+    return KernelErrors("kernel k { array a: " + array + "; mask M(r, c) over [16, 24] = " + value +
+                        "; grid t: 1; out o: s32[8,128]; " + body + " o[:] = 0; }");
+  };
+  const auto has = [](const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+  };
+  EXPECT_TRUE(has(errors("f32[2] = splat 1", "true"), "masks read arrays of integers"));
+  EXPECT_TRUE(has(errors("s8[2] = {1, 0, 1}", "true"), "not a s8[2]"));
+  EXPECT_TRUE(has(errors("s8[2] = \"a.npy\"", "true"), "cannot be read from a.npy here"));
+  EXPECT_TRUE(has(errors("s8[2] = {1, 1}", "a[r, c] == 1"), "one index a dimension"));
+  EXPECT_TRUE(has(errors("s8[2] = {1, 1}", "a[r] == 1 ", "x = M(iota([8], dim=0), 0);"),
+                  "which a body cannot read"));
+  EXPECT_TRUE(
+      has(KernelErrors("kernel k { array a: s8[2] = {1, 1};"
+                       " mask M(r, c) over [16, 8] = a[r] == 1; blocks B of M by (8, 8); }"),
+          "no value in row 2"));
 }
 
 // The condition in a body is the condition of the tables.
