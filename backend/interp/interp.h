@@ -102,10 +102,18 @@ struct SlotCounts {
   int64_t mxu = 0, xlu = 0, valu = 0, eup = 0, load = 0, store = 0, salu = 0;
 };
 
+// What instructions of one row of the source map took.
+struct OperationRun {
+  int source = -1;  // -1: of none
+  int64_t instructions = 0;
+  SlotCounts slots;
+};
+
 struct KernelRun {
   int64_t calls = 0, cycles = 0, bundles = 0, instructions = 0;
   int64_t stall_operand = 0, stall_unit = 0, stall_dma = 0, stall_queue = 0;
   SlotCounts slots;
+  std::vector<OperationRun> operations;               // by source row
   int64_t hbm_read_bytes = 0, hbm_written_bytes = 0;  // of the transfers it started
 };
 

@@ -5,6 +5,7 @@
 // it produces; run its ops; commit shadows; follow the branch or call.
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -468,11 +469,20 @@ class Core {
     r->stall_unit = c.stall_unit;
     r->stall_queue = c.stall_queue;
     const isa::Function& f = *functions_[i].source;
+    std::map<int, OperationRun> operations;
     for (size_t b = 0; b < f.bundles.size(); ++b) {
       r->bundles += c.issued[b];
       r->instructions += c.issued[b] * static_cast<int64_t>(f.bundles[b].insts.size());
       for (const isa::Inst& inst : f.bundles[b].insts) Count(inst, c.issued[b], &r->slots);
+      for (const isa::Inst& inst : f.bundles[b].insts) {
+        if (c.issued[b] == 0) break;
+        OperationRun& o = operations[inst.source];
+        o.source = inst.source;
+        o.instructions += c.issued[b];
+        Count(inst, c.issued[b], &o.slots);
+      }
     }
+    for (auto& [source, o] : operations) r->operations.push_back(o);
   }
 
   void Count(const isa::Inst& inst, int64_t times, SlotCounts* s) const {

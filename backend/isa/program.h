@@ -40,6 +40,12 @@ struct GridInfo {       // the loop over grid points; no axes: none
   int first_bundle = -1;         // issued once a grid point
 };
 
+struct DotInfo {         // a matrix product of [m, k] and [k, n] on the MXUs
+  int source = -1;       // row of the source map
+  int64_t m = 1, k = 1, n = 1;
+  int64_t k_padded = 1, n_padded = 1;  // multiples of an MXU's side: the rest are zeros
+};
+
 // What the compiler says of a kernel (--json); the interpreter adds what it counts.
 struct KernelInfo {
   std::vector<std::string> op_names, ops;
@@ -48,6 +54,7 @@ struct KernelInfo {
   int64_t vmem_bytes = 0, flops = 0;
   int64_t hbm_read_bytes = 0, hbm_written_bytes = 0;  // of one call
   std::vector<LoopInfo> loops;
+  std::vector<DotInfo> dots;
   std::vector<Local> locals;
   GridInfo grid;
 };

@@ -3,6 +3,8 @@
 // are made in whatever layout is asked for. Where a user asks for another layout, Get relays out.
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+#include "backend/lower/dot.h"
 #include "backend/lower/lowering.h"
 #include "src/ir/op_table.h"
 
@@ -251,6 +253,48 @@ void Lowering::InferNode(NodeId id) {
   }
 }
 
+// For reports: how each product fills the MXUs.
+void Lowering::DescribeDots() {
+  const int64_t side = chip.mxu_size;
+  for (NodeId id = 0; id < static_cast<NodeId>(k.nodes.size()) && !failed_; ++id) {
+    DotPlan p;
+    if (node(id).kind != Node::Kind::kHlo || node(id).op != Op::kDot || !PlanDot(id, &p)) continue;
+    // Both halves of an MXU hold the same weights, and take two row groups at once.
+    const bool pairs = chip.mxu_tiles() > 1 && p.k <= kLanes && p.n <= kLanes && p.m_groups() > 1;
+    isa::DotInfo d{info[id].source,
+                   p.m,
+                   p.k,
+                   p.n,
+                   CeilDiv(p.k, side) * side,
+                   pairs ? kLanes : CeilDiv(p.n, side) * side};
+    const bool known = std::any_of(f->info.dots.begin(), f->info.dots.end(),
+                                   [&](const isa::DotInfo& o) { return o.source == d.source; });
+    if (!known) f->info.dots.push_back(d);
+  }
+}
+
+namespace {
+
+// What a node without a source instruction is called in reports: "reduce_max", "dot", "load x".
+std::string OperationName(const kernel::Kernel& k, const Node& n) {
+  switch (n.kind) {
+    case Node::Kind::kHlo:
+      if (n.op != Op::kReduce) return std::string(OpName(n.op));
+      return absl::StrCat("reduce_", n.reducer == Op::kMaximum   ? "max"
+                                     : n.reducer == Op::kMinimum ? "min"
+                                     : n.reducer == Op::kAdd     ? "sum"
+                                                                 : OpName(n.reducer));
+    case Node::Kind::kLoad:
+      return absl::StrCat("load ", k.refs[n.ref].name);
+    case Node::Kind::kStore:
+      return absl::StrCat("store ", k.refs[n.ref].name);
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
 void Lowering::InferLayouts() {
   info.assign(k.nodes.size(), {});
   std::function<void(const kernel::Region&)> walk = [&](const kernel::Region& region) {
@@ -259,9 +303,11 @@ void Lowering::InferLayouts() {
       const Node& n = node(id);
       for (NodeId o : n.operands) ++info[o].uses;
       if (!n.hlo.empty() || !n.op_name.empty() || !n.place.empty()) {
-        std::string key = n.hlo + '\n' + n.op_name + '\n' + n.place;
+        const std::string op_name =
+            n.hlo.empty() && n.op_name.empty() ? OperationName(k, n) : n.op_name;
+        std::string key = n.hlo + '\n' + op_name + '\n' + n.place;
         auto [it, added] = source_rows.try_emplace(key, static_cast<int>(sources->size()));
-        if (added) sources->push_back({n.hlo, n.op_name, n.place});
+        if (added) sources->push_back({n.hlo, op_name, n.place});
         info[id].source = it->second;
       }
       for (const kernel::Region& r : n.regions) walk(r);

@@ -92,6 +92,7 @@ bool Lowering::Run() {
     EmitGrid();
   }
   DescribeSource();
+  DescribeDots();
   f->info.vmem_bytes = (next_row - options.first_row) * 512;
   return !failed_;
 }

@@ -115,6 +115,7 @@ class Lowering {
            llo::Function* function, std::vector<isa::SourceEntry>* sources, DiagSink* diags);
   bool Run();
   void DescribeSource();
+  void DescribeDots();
   bool Known();  // every operation has a lowering, every constant its value
 
   // ---- lowering.cc: the evaluator ----

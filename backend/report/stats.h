@@ -24,10 +24,18 @@ struct SlotCounts {
   int64_t mxu = 0, xlu = 0, valu = 0, eup = 0, load = 0, store = 0, salu = 0;
 };
 
+// What the instructions of one row of the program's source map took.
+struct OperationRun {
+  int source = -1;  // -1: of none
+  int64_t instructions = 0;
+  SlotCounts slots;
+};
+
 struct KernelRun {  // of one kernel, over all its calls
   int64_t calls = 0, cycles = 0, bundles = 0, instructions = 0;
   Stalls stalls;
   SlotCounts slots;
+  std::vector<OperationRun> operations;  // by source row; may be empty
   int64_t hbm_read_bytes = 0, hbm_written_bytes = 0;
 };
 
@@ -59,8 +67,8 @@ struct CheckResult {
 // Static counts of one function.
 int64_t InstructionCount(const isa::Function& function);
 SlotCounts CountSlots(const isa::Function& function);
-// The largest share of the run's cycles: a kind of stall, or issue ("unit results 43%"; "-" where it
-// did not run).
+// The largest share of the run's cycles: a kind of stall, or issue ("unit results 43%"; "-" where
+// it did not run).
 std::string BoundBy(const KernelRun& run);
 // How often each kernel's call stands in the top-level program.
 std::vector<int64_t> StaticCalls(const isa::Program& program);

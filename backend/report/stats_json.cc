@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "backend/report/operations.h"
 #include "backend/report/stats.h"
 
 namespace tpuc {
@@ -29,12 +30,37 @@ Json SlotsJson(const SlotCounts& s) {
 Json LoopsJson(const std::vector<isa::LoopInfo>& loops) {
   Json out = Json::array();
   for (const isa::LoopInfo& l : loops) {
-    out.push_back({{"mii", l.mii}, {"ii", l.ii}, {"stages", l.stages}, {"trips", l.trips}, {"bound", l.bound}});
+    out.push_back({{"mii", l.mii},
+                   {"ii", l.ii},
+                   {"stages", l.stages},
+                   {"trips", l.trips},
+                   {"bound", l.bound}});
   }
   return out;
 }
 
-Json KernelJson(const isa::Function& f, int64_t static_calls, const KernelRun* run) {
+Json OperationsJson(const std::vector<OperationShare>& operations) {
+  Json out = Json::array();
+  for (const OperationShare& o : operations) {
+    Json row = {{"name", o.name},
+                {"place", o.place},
+                {"instructions", o.instructions},
+                {"slots", SlotsJson(o.slots)}};
+    if (o.dot != nullptr) {
+      row["dot"] = {{"m", o.dot->m},
+                    {"k", o.dot->k},
+                    {"n", o.dot->n},
+                    {"k_padded", o.dot->k_padded},
+                    {"n_padded", o.dot->n_padded},
+                    {"on_zeros", o.on_zeros}};
+    }
+    out.push_back(std::move(row));
+  }
+  return out;
+}
+
+Json KernelJson(const isa::Program& program, const isa::Function& f, int64_t static_calls,
+                const KernelRun* run) {
   const isa::KernelInfo& i = f.info;
   Json k = {{"name", f.name},
             {"op_names", i.op_names},
@@ -56,6 +82,9 @@ Json KernelJson(const isa::Function& f, int64_t static_calls, const KernelRun* r
             {"loops", LoopsJson(i.loops)},
             {"slots", SlotsJson(run ? run->slots : CountSlots(f))}};
   if (run) {
+    const std::vector<OperationShare> operations = OperationsOf(program, f, *run);
+    k["operations"] = OperationsJson(operations);
+    k["mxu_on_zeros"] = MxuOnZeros(operations);
     k["cycles"] = run->cycles;
     k["stalls"] = {{"operand", run->stalls.operand},
                    {"unit", run->stalls.unit},
@@ -83,7 +112,7 @@ std::string StatsJson(const isa::Program& program, const RunStats* run, const Ch
   for (size_t k = 0; k < program.kernels.size(); ++k) {
     bool counted = run && k < run->kernels.size();
     kernels.push_back(
-        KernelJson(program.kernels[k], calls[k], counted ? &run->kernels[k] : nullptr));
+        KernelJson(program, program.kernels[k], calls[k], counted ? &run->kernels[k] : nullptr));
   }
   Json buffers = Json::array();
   for (const isa::Buffer& b : program.buffers) {

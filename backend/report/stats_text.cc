@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "backend/report/bounds.h"
 #include "backend/report/columns.h"
+#include "backend/report/operations.h"
 #include "backend/report/stats.h"
 
 namespace tpuc {
@@ -194,6 +195,7 @@ std::string StatsText(const isa::Program& program, const RunStats* run, const Ch
   out += "\n\n";
   AppendKernels(program, run, columns, &out);
   if (run && chip) out += BoundsText(program, *run, *chip);
+  if (run) out += OperationsText(program, *run);
   AppendLoops(program, columns, &out);
   AppendVmem(program, columns, &out);
   AppendCopies(program, run, columns, &out);

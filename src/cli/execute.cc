@@ -24,12 +24,17 @@ SlotCounts Slots(const interp::SlotCounts& s) {
 }
 
 KernelRun Kernel(const interp::KernelRun& k) {
+  std::vector<OperationRun> operations;
+  for (const interp::OperationRun& o : k.operations) {
+    operations.push_back({o.source, o.instructions, Slots(o.slots)});
+  }
   return {k.calls,
           k.cycles,
           k.bundles,
           k.instructions,
           {k.stall_operand, k.stall_unit, k.stall_dma, k.stall_queue},
           Slots(k.slots),
+          std::move(operations),
           k.hbm_read_bytes,
           k.hbm_written_bytes};
 }
