@@ -110,7 +110,7 @@ CASES = [
     ('kernel call, no config', 'run {d}/call_bare.hlo', 1, ['call_bare.hlo:4:', 'E0105', 'names no kernel file']),
     ('kernel call, no file', 'run --reference {d}/call_none.hlo', 1, ['E0300', 'call_none.hlo:4:', 'E0105']),
     ('kernel call, no parameter', 'run {d}/call_param.hlo', 1, ['no parameter is called m', 'E0503']),
-    ('kernel call, no integer', 'run {d}/call_float.hlo', 1, ['parameter n is no integer', 'E0105']),
+    ('kernel call, no integer', 'run {d}/call_float.hlo', 1, ['parameter n does not take a word', 'E0503']),
     ('kernel call, shapes', '{d}/call_shape.hlo', 1, ['operand 0 is f32[8,128], x of k is f32[16,128]', 'result 0', 'E0105']),
     ('kernel call, two steps', '{d}/call_two.hlo', 1, ['a program of 2 steps', 'E0105']),
     ('report', 'report {d}/add.hlo', 2, ['E0402', "'tpuc report' is not built yet"]),

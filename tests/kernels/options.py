@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Options of the attention kernels that no oracle program has, against NumPy in f64: bias, scale, head sizes, masks by arrays in files.
+"""Options of the attention kernels that no oracle program has, against NumPy in f64: bias, scale, head sizes, masks by arrays
+in files, a known maximum.
 
   tests/kernels/options.py --tpuc build/tpuc
 
@@ -14,12 +15,12 @@ def bf16(x):
     bits = np.asarray(x, np.float32).view(np.uint32).astype(np.uint64)
     return ((bits + 0x7fff + ((bits >> 16) & 1)) & 0xffff0000).astype(np.uint32).view(np.float32).astype(np.float64)
 
-def attention(q, k, v, allowed, bias=0.0, scale=1.0, softcap=0):
+def attention(q, k, v, allowed, bias=0.0, scale=1.0, softcap=0, known=None):
     k, v = (np.repeat(x, q.shape[0] // x.shape[0], axis=0) for x in (k, v))
     s = (np.einsum('hqd,hkd->hqk', bf16(q), bf16(k)) + bias) * scale
     s = softcap * np.tanh(s / softcap) if softcap else s
     s = np.where(allowed, s, -np.inf)
-    top = s.max(-1, keepdims=True)
+    top = s.max(-1, keepdims=True) if known is None else np.full(s.shape[:2] + (1,), float(known))
     p = np.exp(s - top)
     l = p.sum(-1, keepdims=True)
     return np.einsum('hqk,hkd->hqd', bf16(p), bf16(v)) / l, (top + np.log(l))[..., 0], top[..., 0]
@@ -67,6 +68,8 @@ def cases(tmp):
     yield 'splash_attention.tk', a, f'{more},grain=32,allowed={tmp}/coarse.npy', attention(*a, wide)
     yield 'splash_attention.tk', a, f'{more},grain=32,allowed={tmp}/coarse.npy,bkv=256,bc=128,heads=2', attention(*a, wide)
     yield 'splash_attention.tk', a, f'{size},table=1,grain=1,allowed={tmp}/fine.npy,scale=0.25,base2=1', attention(*a, (fine > 0) & (rows >= cols), 0, 0.25)
+    yield 'splash_attention.tk', a, size + ',fixed_max=1,max_logit=20', attention(*a, rows >= cols, known=20)[:2]
+    yield 'splash_attention.tk', a, size + ',fixed_max=1,max_logit=8,base2=1,bkv=96,bc=96,heads=2', attention(*a, rows >= cols, known=8)[:2]
     yield 'splash_attention.tk', a, size + ',scale=0.5,softcap=5,base2=1,left=40', attention(*a, (rows >= cols) & (rows - cols <= 40), 0, 0.5, 5)
 
 def main():
