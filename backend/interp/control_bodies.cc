@@ -147,6 +147,8 @@ Ends EndsOf(Opcode op) {
       return {isa::Memory::kVmem, isa::Memory::kVmem};
     case Opcode::kDmaHbmToHbm:
       return {isa::Memory::kHbm, isa::Memory::kHbm};
+    case Opcode::kDmaSmemToHbm:
+      return {isa::Memory::kSmem, isa::Memory::kHbm};
     default:
       return {isa::Memory::kHbm, isa::Memory::kSmem};
   }
@@ -261,13 +263,14 @@ int64_t SmemAddress(Machine& m, const Op& op, const char* verb) {
          absl::StrCat(verb, " SMEM word ", word, "; there are ", m.memory.smem.size()));
   return -1;
 }
-bool SmemFree(Machine& m, int64_t word) {
+bool SmemFree(Machine& m, int64_t word, bool store) {
   if (m.dma.idle()) return true;
   m.dma.Advance(m.now.wall);
-  if (!m.dma.WritesSmem(word * 4, 4)) return true;
+  if (!m.dma.MovesSmem(word * 4, 4, store)) return true;
   m.Fail(DiagCode::kFaultInFlight,
-         absl::StrCat("SMEM word ", word, m.NameOf(isa::Memory::kSmem, word),
-                      " is the destination of a DMA under way"));
+         absl::StrCat(
+             "SMEM word ", word, m.NameOf(isa::Memory::kSmem, word),
+             store ? " is part of a DMA under way" : " is the destination of a DMA under way"));
   return false;
 }
 template <bool kStrict>
@@ -275,7 +278,7 @@ void ScalarLoad(Machine& m, const Op& op) {
   int64_t word = SmemAddress(m, op, "reads");
   if (word < 0) return;
   if (kStrict) {
-    if (!SmemFree(m, word)) return;
+    if (!SmemFree(m, word, false)) return;
     if (!m.memory.smem_written[word]) {
       m.Fail(DiagCode::kFaultUninitialised,
              absl::StrCat("SMEM word ", word, m.NameOf(isa::Memory::kSmem, word),
@@ -289,7 +292,7 @@ template <bool kStrict>
 void ScalarStore(Machine& m, const Op& op) {
   int64_t word = SmemAddress(m, op, "writes");
   if (word < 0) return;
-  if (kStrict && !SmemFree(m, word)) return;
+  if (kStrict && !SmemFree(m, word, true)) return;
   m.memory.smem[word] = m.Value(op.s[0]);
   m.memory.smem_written[word] = 1;
 }
@@ -557,6 +560,7 @@ Body MachineBody(Opcode op) {
     case Opcode::kDmaVmemToVmem:
     case Opcode::kDmaHbmToHbm:
     case Opcode::kDmaHbmToSmem:
+    case Opcode::kDmaSmemToHbm:
       return StartDma;
     case Opcode::kDmaDoneWait:
       return Nothing;  // waits before issue

@@ -105,12 +105,14 @@ const Transfer* DmaEngine::Toucher(isa::Memory memory, int64_t address, int64_t 
   return found;
 }
 
-bool DmaEngine::WritesSmem(int64_t address, int64_t bytes) const {
+bool DmaEngine::MovesSmem(int64_t address, int64_t bytes, bool store) const {
   bool hit = false;
-  ForEachOutstanding([&](const Transfer& t) {
-    hit |=
-        t.to.memory == isa::Memory::kSmem && t.to.low() < address + bytes && address < t.to.high();
-  });
+  const auto touches = [&](const Side& side) {
+    return side.memory == isa::Memory::kSmem && side.low() < address + bytes &&
+           address < side.high();
+  };
+  ForEachOutstanding(
+      [&](const Transfer& t) { hit |= touches(t.to) || (store && touches(t.from)); });
   return hit;
 }
 

@@ -55,7 +55,9 @@ class DmaEngine {
   int SourceOf(int flag) const;  // source row of a transfer under way on the flag; -1: none
   // The transfer under way that writes these bytes, else one that reads them; null: none.
   const Transfer* Toucher(isa::Memory memory, int64_t address, int64_t bytes) const;
-  bool WritesSmem(int64_t address, int64_t bytes) const;
+  // A transfer under way writes these bytes of SMEM, or, where they are about to be stored, reads
+  // them.
+  bool MovesSmem(int64_t address, int64_t bytes, bool store) const;
   // A timing-only run brought such bytes to SMEM, where they could steer it.
   bool needs_values() const { return needs_values_; }
   int last_copy() const { return last_copy_; }  // of the transfer completed last; -1: none

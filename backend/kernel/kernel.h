@@ -181,7 +181,7 @@ struct Region {
 // One dimension of a load or store: [start : start + size], start a scalar node (-1: the constant).
 struct Slice {
   NodeId start_node = -1;
-  int64_t start = 0, size = 0, stride = 1;
+  int64_t start = 0, size = 0;
   int64_t multiple_of = 1;                  // the author's promise for start_node
   std::vector<Expr> start_expr, size_expr;  // none, or one where written with parameters
 };

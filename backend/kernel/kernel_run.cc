@@ -82,7 +82,9 @@ class Run {
   void MarkAll(size_t r, std::string way);
   void MarkEdges(size_t r, const Dims& extent);
   UndefinedPtr LoadMarks(const Node& n, const Dims& size, const View& block, const View& value);
-  void StoreMarks(const Node& n, const Dims& size, const View& value, const View& block);
+  void StoreMarks(const Node& n, const UndefinedPtr& marks, const Dims& size, const View& value,
+                  const View& block);
+  bool StoreMasked(const Node& n, const Dims& size, const View& block);
   void MoveMarks(int source, int target, const std::string& way, const Dims& size, const View& from,
                  const View& to);
   bool Defined(size_t r, const Dims& extent, const View& block, const View& array);
@@ -129,7 +131,7 @@ class Run {
   std::vector<const Literal*> seen_;  // the value of a node: its own, or a window
   std::vector<int64_t> point_, previous_, loops_, extents_;
   std::vector<std::string> axis_names_;     // of the grid and of the pipelines around
-  int moving_ = -1;  // the window that was moved last, outside bodies
+  int moving_ = -1;                         // the window that was moved last, outside bodies
   std::vector<int64_t> operands_;           // of the pipeline around
   std::vector<const Literal*> prefetched_;  // by ref
   // Blocks of outputs whose index maps are known at run time only.
@@ -168,8 +170,10 @@ bool Run::SetExtents(const std::vector<GridAxis>& grid) {
 // index map could not be tried before.
 bool Run::Visit(size_t r) {
   const Ref& ref = k_.refs[r];
+  const std::vector<GridAxis> axes = k_.AxesIn(ref.pipeline);
   if (std::all_of(ref.index.begin(), ref.index.end(),
-                  [&](const Expr& e) { return KnownBeforeRun(k_, e); })) {
+                  [&](const Expr& e) { return KnownBeforeRun(k_, e); }) &&
+      std::all_of(axes.begin(), axes.end(), [](const GridAxis& a) { return a.most.empty(); })) {
     return true;
   }
   if (visited_[r].insert(windows_[r].index).second) return true;
@@ -327,8 +331,8 @@ UndefinedPtr Run::LoadMarks(const Node& n, const Dims& size, const View& block, 
   return std::make_shared<const Undefined>(std::move(loaded));
 }
 
-void Run::StoreMarks(const Node& n, const Dims& size, const View& value, const View& block) {
-  const UndefinedPtr& marks = marks_[n.operands[0]];
+void Run::StoreMarks(const Node& n, const UndefinedPtr& marks, const Dims& size, const View& value,
+                     const View& block) {
   Undefined& held = held_[n.ref];
   if (marks == nullptr && held.marks.byte_size() == 0) return;
   if (held.marks.byte_size() == 0) {
@@ -404,8 +408,7 @@ bool Run::Place(int r, const std::vector<Slice>& slices, const Node& n, MemoryBo
     const Slice& s = slices[d];
     int64_t start = s.start;
     if (s.start_node >= 0) start = ElementAsInt(Type::kS32, seen_[s.start_node]->bytes(), 0);
-    const int64_t span = s.size > 0 ? (s.size - 1) * s.stride + 1 : 0;
-    if (start < 0 || start > block.dims[d] - span) {
+    if (start < 0 || start > block.dims[d] - s.size) {
       return Fail(absl::StrCat("slice [", start, ":+", s.size, "] of dimension ", d, " of ",
                                ref.name, " (", block.dims[d], " elements)"),
                   &n);
@@ -416,7 +419,7 @@ bool Run::Place(int r, const std::vector<Slice>& slices, const Node& n, MemoryBo
                   &n, DiagCode::kBrokenPromise);
     }
     box->start.push_back(start);
-    box->size.push_back(span);
+    box->size.push_back(s.size);
   }
   return true;
 }
@@ -496,11 +499,11 @@ bool Run::RunSlice(NodeId id, const Node& n, bool store) {
     whole &= n.slices[d].size == block.dims[d];
     size.push_back(n.slices[d].size);
     block_view.offset += box.start[d] * block_view.strides[d];
-    block_view.strides[d] *= n.slices[d].stride;
   }
   value_view.strides = RowMajorStrides(size);
   const int64_t bytes = LiteralBytesOf(block.type);
-  if (follow_ && store) StoreMarks(n, size, value_view, block_view);
+  if (store && n.operands.size() > 1) return StoreMasked(n, size, block_view);
+  if (follow_ && store) StoreMarks(n, marks_[n.operands[0]], size, value_view, block_view);
   if (follow_ && !store) marks_[id] = LoadMarks(n, size, block_view, value_view);
   if (store) {
     CopyStrided(size, seen_[n.operands[0]]->bytes(), value_view, w.block.bytes(), block_view,
@@ -515,6 +518,44 @@ bool Run::RunSlice(NodeId id, const Node& n, bool store) {
   values_[id] = Literal(n.shape);
   seen_[id] = &values_[id];
   CopyStrided(size, window->bytes(), block_view, values_[id].bytes(), value_view, bytes);
+  return true;
+}
+
+// Elements whose mask is false stay, and what they hold stays undefined where it was.
+bool Run::StoreMasked(const Node& n, const Dims& size, const View& block) {
+  const View plain{0, RowMajorStrides(size)};
+  const Shape shape = Shape::Array(k_.refs[n.ref].shape.type, size);
+  const int64_t bytes = LiteralBytesOf(shape.type);
+  Literal mixed(shape);
+  uint8_t* memory = windows_[n.ref].block.bytes();
+  CopyStrided(size, memory, block, mixed.bytes(), plain, bytes);
+  const uint8_t* mask = seen_[n.operands[1]]->bytes();
+  const uint8_t* value = seen_[n.operands[0]]->bytes();
+  for (int64_t i = 0; i < mixed.size(); ++i) {
+    if (mask[i] != 0) std::copy_n(value + i * bytes, bytes, mixed.bytes() + i * bytes);
+  }
+  if (follow_) {
+    const UndefinedPtr marks[2] = {marks_[n.operands[0]], marks_[n.operands[1]]};
+    const Undefined& held = held_[n.ref];
+    if (marks[0] != nullptr || marks[1] != nullptr || held.marks.byte_size() > 0) {
+      Undefined all;
+      all.marks = Literal(Shape::Array(Type::kPred, size));
+      std::fill_n(all.marks.bytes(), all.marks.byte_size(), uint8_t{0});
+      if (held.marks.byte_size() > 0) {
+        CopyStrided(size, held.marks.bytes(), block, all.marks.bytes(), plain, 1);
+      }
+      for (int64_t i = 0; i < mixed.size(); ++i) {
+        uint8_t& mark = all.marks.bytes()[i];
+        if (mask[i] != 0) mark = marks[0] != nullptr ? marks[0]->marks.bytes()[i] : 0;
+        if (marks[1] != nullptr) mark |= marks[1]->marks.bytes()[i];
+      }
+      all.way = marks[0] != nullptr   ? marks[0]->way
+                : marks[1] != nullptr ? marks[1]->way
+                                      : held.way;
+      StoreMarks(n, std::make_shared<const Undefined>(std::move(all)), size, plain, block);
+    }
+  }
+  CopyStrided(size, mixed.bytes(), plain, memory, block, bytes);
   return true;
 }
 
@@ -704,6 +745,7 @@ bool Run::RunGrid() {
     if (k_.refs[r].window_of >= 0) continue;
     const bool window = k_.refs[r].space == Ref::Space::kWindow;
     if (follow_ && !window && k_.refs[r].role == Ref::Role::kOut) {
+      moving_ = static_cast<int>(r);
       const View all{0, RowMajorStrides(k_.refs[r].shape.dims)};
       if (!Defined(r, k_.refs[r].shape.dims, all, all)) return false;
     }

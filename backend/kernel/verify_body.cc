@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "backend/kernel/expr.h"
 #include "backend/kernel/node_shape.h"
+#include "backend/kernel/points.h"
 #include "backend/kernel/scalar_facts.h"
 #include "backend/kernel/verify_copies.h"
 
@@ -38,6 +39,7 @@ class BodyVerifier {
     Diag& d = diags_->Add(code, n.loc.line > 0 ? source_ : nullptr, n.loc,
                           absl::StrCat("kernel ", k_.name, ": ", std::move(message)));
     if (!where.empty()) d.notes.push_back({n.loc, absl::StrCat("in the statement of ", where)});
+    if (!in_setup_) NoteFirstPoint(k_, &d);
     d.hint = std::move(hint);
   }
   void VerifyRegion(const Region& region);
@@ -135,7 +137,8 @@ bool BodyVerifier::VerifyOperands(const Node& n) {
                    n.kind == Node::Kind::kWait;
   const bool bounds =
       (n.kind == Node::Kind::kFor && n.operands.size() == 2) || n.kind == Node::Kind::kPipeline;
-  if (n.kind != Node::Kind::kHlo && !bounds && n.operands.size() != (one ? 1 : 0)) {
+  const bool masked = n.kind == Node::Kind::kStore && n.operands.size() == 2;
+  if (n.kind != Node::Kind::kHlo && !bounds && !masked && n.operands.size() != (one ? 1 : 0)) {
     Error(DiagCode::kKernelBody, n, "a statement with the wrong number of operands");
     return false;
   }
@@ -314,6 +317,22 @@ void BodyVerifier::VerifySlices(const Node& n) {
                  absl::StrCat(what, ref.name, ": slice ", ToString(slice, false), ", value ",
                               ToString(value, false)));
   }
+  if (n.operands.size() > 1) {
+    const Shape& mask = k_.nodes[n.operands[1]].shape;
+    if (mask.type != Type::kPred || mask.dims != value.dims) {
+      return Error(
+          DiagCode::kKernelShape, n,
+          absl::StrCat("a store of ", ToString(value, false), " where ", ToString(mask, false)));
+    }
+    if (smem || BitsOf(block.type) != 32) {
+      return Error(
+          DiagCode::kKernelMemory, n,
+          absl::StrCat("a masked or strided store to ", ref.name,
+                       smem ? ", which lies in SMEM" : "", " of type ",
+                       std::string(TypeName(block.type)), ": VMEM and 32 bits only (PS-6.6)"),
+          "load it, select, and store all");
+    }
+  }
   for (size_t d = 0; d < n.slices.size(); ++d) {
     const Slice& s = n.slices[d];
     if (s.start_node >= 0) {
@@ -348,6 +367,8 @@ void BodyVerifier::VerifyStart(const Node& n, size_t d, const Shape& block) {
   const int rank = block.rank();
   const int from_last = rank - 1 - static_cast<int>(d);
   if (from_last > 1) return;
+  // One row of 32-bit elements can be addressed wherever it lies: gathers and scatters of rows.
+  if (from_last == 1 && s.size == 1 && BitsOf(block.type) == 32) return;
   const int64_t packing = std::max(1, 32 / std::max(8, BitsOf(block.type)));
   const int64_t tile = from_last == 1 ? 8 : rank == 1 ? 128 * packing : 128;
   if (StartIsMultiple(k_, s, tile, loops_)) return;

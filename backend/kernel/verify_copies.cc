@@ -33,14 +33,16 @@ CopyProblem Problem(DiagCode code, std::string message, std::string hint = "") {
 CopyProblem SpacesOf(const Kernel& k, const Node& n) {
   const Ref& from = k.refs[n.views[0].ref];
   const Ref& to = k.refs[n.views[1].ref];
-  const bool vmem_or_hbm = from.space == Space::kWindow || from.space == Space::kHbm;
-  const bool to_memory = to.space == Space::kWindow || to.space == Space::kHbm;
-  const bool to_smem = to.space == Space::kSmem && from.space == Space::kHbm;
-  if (!vmem_or_hbm || (!to_memory && !to_smem)) {
+  const auto memory = [](const Ref& r) {
+    return r.space == Space::kWindow || r.space == Space::kHbm;
+  };
+  const bool scalars = (to.space == Space::kSmem && from.space == Space::kHbm) ||
+                       (from.space == Space::kSmem && to.space == Space::kHbm);
+  if (!scalars && (!memory(from) || !memory(to))) {
     return Problem(DiagCode::kKernelMemory,
                    absl::StrCat("copy of ", from.name, " in ", SpaceName(from), " to ", to.name,
                                 " in ", SpaceName(to)),
-                   "copies go between HBM and VMEM, within each, and from HBM to SMEM");
+                   "copies go between HBM and VMEM, within each, and between HBM and SMEM");
   }
   if (to.role == Ref::Role::kIn || to.role == Ref::Role::kPrefetch) {
     return Problem(DiagCode::kKernelBody,

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "backend/kernel/expr.h"
+#include "backend/kernel/points.h"
 #include "backend/kernel/windows.h"
 
 namespace tpuc::kernel {
@@ -49,10 +50,13 @@ class WindowVerifier {
  private:
   void Error(DiagCode code, const Ref& ref, std::string message, std::string hint = "") {
     ok_ = false;
-    diags_
-        ->Add(code, ref.loc.line > 0 ? source_ : nullptr, ref.loc,
-              absl::StrCat("kernel ", k_.name, ", operand ", ref.name, ": ", std::move(message)))
-        .hint = std::move(hint);
+    Diag& d = diags_->Add(
+        code, ref.loc.line > 0 ? source_ : nullptr, ref.loc,
+        absl::StrCat("kernel ", k_.name, ", operand ", ref.name, ": ", std::move(message)));
+    if (code == DiagCode::kBlockShape || code == DiagCode::kOutputNotWritten) {
+      NoteFirstPoint(k_, &d);
+    }
+    d.hint = std::move(hint);
   }
   // The index map can be tried: no part of it waits for the values of an input.
   bool Known(const Ref& ref) const {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "backend/kernel/points.h"
 #include "src/num/saturate.h"
 
 namespace tpuc::kernel {
@@ -168,6 +169,7 @@ bool CheckVmemBudget(const Kernel& kernel, std::shared_ptr<const Source> source,
   for (const WindowBytes& w : sorted) {
     if (w.bytes > 0) d.notes.push_back({kernel.refs[w.ref].loc, TableLine(kernel, w)});
   }
+  NoteFirstPoint(kernel, &d);
   d.hint = Hint(kernel, limit);
   return false;
 }
@@ -205,6 +207,7 @@ bool CheckSmemBudget(const Kernel& kernel, std::shared_ptr<const Source> source,
   std::stable_sort(sizes.begin(), sizes.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   for (auto& [size, line] : sizes) d.notes.push_back({kernel.loc, std::move(line)});
+  NoteFirstPoint(kernel, &d);
   d.hint = "larger blocks make a mask's tables shorter";
   return false;
 }

@@ -33,6 +33,7 @@ bool IsDma(Opcode op) {
     case Opcode::kDmaVmemToVmem:
     case Opcode::kDmaHbmToHbm:
     case Opcode::kDmaHbmToSmem:
+    case Opcode::kDmaSmemToHbm:
       return true;
     default:
       return false;

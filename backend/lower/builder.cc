@@ -35,7 +35,7 @@ bool HasEffect(Opcode op) {
     default:
       break;
   }
-  return op == Opcode::kShalt || (op >= Opcode::kDmaHbmToVmem && op <= Opcode::kDmaHbmToSmem);
+  return op == Opcode::kShalt || (op >= Opcode::kDmaHbmToVmem && op <= Opcode::kDmaSmemToHbm);
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ bool Lowering::IsOrdered(NodeId id) const {
     case Node::Kind::kLoad:
     case Node::Kind::kStore:
       return (k.refs[n.ref].InSmem() && k.refs[n.ref].role != kernel::Ref::Role::kPrefetch) ||
-             info[id].to_scalar;
+             info[id].to_scalar || n.operands.size() > 1;
     case Node::Kind::kHlo:
       return info[id].to_scalar;
     case Node::Kind::kAxis:
@@ -44,7 +44,11 @@ void Lowering::LowerOrdered(const kernel::Region& region, NodeId id) {
       Scalar(id);
       break;
     case Node::Kind::kStore:
-      StoreScalar(id);
+      if (n.operands.size() > 1) {
+        StoreWhere(id);
+      } else {
+        StoreScalar(id);
+      }
       break;
     case Node::Kind::kWhen:
       LowerWhen(id);

@@ -106,7 +106,7 @@ Operand Lowering::CheckedStart(const kernel::Slice& s, int64_t dim) {
   if (s.start_node < 0) return Imm(s.start);
   Operand v = Scalar(s.start_node);
   if (v.is_imm()) return v;
-  const int64_t most = dim - (s.size > 0 ? (s.size - 1) * s.stride + 1 : 0);
+  const int64_t most = dim - s.size;
   constexpr int kCheckKey = -2000000;
   Key key{kCheckKey - s.start_node, {}, {Coord::Const(most), Coord::Const(s.multiple_of)}};
   if (const Operand* known = Recall(key)) return *known;
@@ -228,7 +228,8 @@ bool Lowering::CopyLevels(NodeId id, std::vector<Level>* levels, int64_t* run) {
 
 int64_t Lowering::CopyGranules(NodeId id) {
   const Node& n = node(id);
-  if (k.refs[n.views[1].ref].space == RefSpace::kSmem) {
+  if (k.refs[n.views[0].ref].space == RefSpace::kSmem ||
+      k.refs[n.views[1].ref].space == RefSpace::kSmem) {
     int64_t words = 1;
     for (const kernel::Slice& s : n.views[0].slices) words *= s.size;
     return CeilDiv(words, kGranuleWords);
@@ -248,6 +249,25 @@ Operand Lowering::SemaphoreFlag(const kernel::RefView& view) {
         b_.Sadd(b_.Smul(index, Imm(block.dims[d])), CheckedStart(view.slices[d], block.dims[d]));
   }
   return b_.Sadd(index, Imm(refs[view.ref].flag));
+}
+
+// Granule of the side in HBM of a copy from or to SMEM. Words of one row: its start within the row
+// was left out of the row's number, `address`.
+Operand Lowering::SmemPartner(NodeId id, int side, Operand address) {
+  const kernel::RefView& v = node(id).views[side];
+  const MemForm& form = refs[v.ref].array;
+  if (v.slices.empty()) return address;
+  const kernel::Slice& last = v.slices.back();
+  Operand start = CheckedStart(last, k.refs[v.ref].shape.dims.back());
+  Operand words = start.is_imm() ? Imm(start.imm % kLanes)
+                                 : Operand(b_.Op(Opcode::kSand, {start, Imm(kLanes - 1)}));
+  address = b_.Sadd(address, b_.Sdiv(words, Imm(kGranuleWords)));
+  const bool one_row = form.flat || (start.is_imm() && start.imm % kLanes + last.size <= kLanes);
+  for (size_t d = 0; d + 1 < v.slices.size(); ++d) {
+    if (v.slices[d].size != 1) Fail(id, "a copy of several rows from or to SMEM");
+  }
+  if (!one_row) Fail(id, "a copy from or to SMEM of more than one row of a tiled array");
+  return address;
 }
 
 void Lowering::LowerCopy(NodeId id) {
@@ -275,25 +295,12 @@ void Lowering::LowerCopy(NodeId id) {
   const CopySide from = SideOf(n.views[0]), to = SideOf(n.views[1]);
   const bool from_hbm = k.refs[n.views[0].ref].space == RefSpace::kHbm;
   const RefSpace to_space = k.refs[n.views[1].ref].space;
-  if (to_space == RefSpace::kSmem) {
-    // Words of one row: its start within the row was left out of the row's number.
-    const kernel::RefView& v = n.views[0];
-    const MemForm& form = refs[v.ref].array;
-    Operand address = from.address;
-    if (!v.slices.empty()) {
-      const kernel::Slice& last = v.slices.back();
-      Operand start = CheckedStart(last, k.refs[v.ref].shape.dims.back());
-      Operand words = start.is_imm() ? Imm(start.imm % kLanes)
-                                     : Operand(b_.Op(Opcode::kSand, {start, Imm(kLanes - 1)}));
-      address = b_.Sadd(address, b_.Sdiv(words, Imm(kGranuleWords)));
-      const bool one_row =
-          form.flat || (start.is_imm() && start.imm % kLanes + last.size <= kLanes);
-      for (size_t d = 0; d + 1 < v.slices.size(); ++d) {
-        if (v.slices[d].size != 1) Fail(id, "a copy of several rows to SMEM");
-      }
-      if (!one_row) Fail(id, "a copy to SMEM of more than one row of a tiled array");
-    }
-    b_.Op(Opcode::kDmaHbmToSmem, {address, Imm(CopyGranules(id)), to.address, flag});
+  const RefSpace from_space = k.refs[n.views[0].ref].space;
+  if (to_space == RefSpace::kSmem || from_space == RefSpace::kSmem) {
+    const bool in = to_space == RefSpace::kSmem;
+    const Operand hbm = SmemPartner(id, in ? 0 : 1, in ? from.address : to.address);
+    b_.Op(in ? Opcode::kDmaHbmToSmem : Opcode::kDmaSmemToHbm,
+          {in ? hbm : from.address, Imm(CopyGranules(id)), in ? to.address : hbm, flag});
     return;
   }
   std::vector<Level> levels;

@@ -13,12 +13,23 @@ namespace tpuc::lower {
 
 void Lowering::StoreTile(const MemView& whole_view, absl::Span<const Start> starts,
                          const Dims& dims, VLayout layout, const Coords& at, Operand value,
-                         NodeId id) {
+                         NodeId id, const Operand* mask) {
   MemView view = Shift(whole_view, starts);
   const MemForm& form = view.form;
   int rank = static_cast<int>(dims.size());
   std::vector<std::pair<Coord, int64_t>> terms;
   Operand packed = Pack(form, value);
+  // Of `lanes` lanes, and where the mask says so.
+  auto put = [&](const isa::MemRef& mem, Operand v, int64_t lanes) {
+    std::optional<Operand> where;
+    if (lanes < kLanes) where = MaskOf(0, 8, 0, lanes);
+    if (mask != nullptr) where = where ? V(Opcode::kVmand, *where, *mask) : *mask;
+    if (where) {
+      b_.StoreMasked(mem, *where, v);
+    } else {
+      b_.Store(mem, v);
+    }
+  };
   if (form.flat) {
     int64_t start = rank == 0 ? 0 : starts[0].c;
     bool part = rank == 1 && start + dims[0] < form.dims[0] && dims[0] % kLanes != 0;
@@ -31,7 +42,7 @@ void Lowering::StoreTile(const MemView& whole_view, absl::Span<const Start> star
       terms.push_back({at[0], step});
       isa::MemRef mem = Address(view, start / (kLanes * form.packing), terms);
       mem.sublane_mask = SublaneMask(0, rows);
-      b_.Store(mem, packed);
+      put(mem, packed, kLanes);
       return;
     }
     if (form.packing > 1 && (rank > 0 && dims[0] > kLanes)) {
@@ -47,11 +58,7 @@ void Lowering::StoreTile(const MemView& whole_view, absl::Span<const Start> star
     isa::MemRef mem = Address(view, 0, terms);
     mem.sublane_mask = 1;
     int64_t lanes = rank == 0 ? kLanes : std::min(kLanes, dims[0] - at[0].c * kLanes);
-    if (part && at[0].is_const() && lanes < kLanes) {
-      b_.StoreMasked(mem, MaskOf(0, 8, 0, lanes), packed);
-    } else {
-      b_.Store(mem, packed);
-    }
+    put(mem, packed, part && at[0].is_const() ? lanes : kLanes);
     return;
   }
   for (int d = 0; d < rank; ++d) {
@@ -67,13 +74,7 @@ void Lowering::StoreTile(const MemView& whole_view, absl::Span<const Start> star
       lanes = std::min(kLanes, dims[form.lane] - at[form.lane].c * kLanes);
     }
   }
-  auto store = [&](const isa::MemRef& mem, Operand v) {
-    if (lanes < kLanes) {
-      b_.StoreMasked(mem, MaskOf(0, 8, 0, lanes), v);
-    } else {
-      b_.Store(mem, v);
-    }
-  };
+  auto store = [&](const isa::MemRef& mem, Operand v) { put(mem, v, lanes); };
   if (form.sub < 0) {
     isa::MemRef mem = Address(view, 0, terms);
     const bool all = whole_view.form.tile_rows >= kSublanes && !whole_view.one_row;
@@ -164,9 +165,34 @@ void Lowering::EmitStoreTile(NodeId store, const Coords& at) {
   Operand v = Get(packs ? Unrounded(value) : value, layout, at);
   int old_source = b_.source();
   if (info[store].source >= 0) b_.set_source(info[store].source);
+  std::optional<Operand> mask;
+  if (n.operands.size() > 1) mask = ToMask(Get(n.operands[1], layout, at));
   StoreTile(refs[n.ref].view, StartsOf(n),
-            n.shape.IsTuple() ? node(value).shape.dims : n.shape.dims, layout, at, v, store);
+            n.shape.IsTuple() ? node(value).shape.dims : n.shape.dims, layout, at, v, store,
+            mask ? &*mask : nullptr);
   b_.set_source(old_source);
+}
+
+// Value and mask are computed before (LowerOrdered), so that what is stored is not read by them.
+void Lowering::StoreWhere(NodeId store) {
+  const Node& n = node(store);
+  for (NodeId o : n.operands) Fix(o);
+  if (failed_) return;
+  const VLayout layout = LayoutOfStore(n);
+  Space space = SpaceOf(dims(n.operands[0]), layout);
+  for (int d = 0; d < static_cast<int>(space.peel.size()); ++d) {
+    // The last registers hold less than a register: nothing beyond may be written.
+    space.peel[d] |= dims(n.operands[0])[d] % TileUnit(layout, d) != 0;
+  }
+  if (whole) {
+    space.flat_limit = 1 << 20;
+    ForTiles(space, [&](const Coords& at) {
+      for (NodeId o : n.operands) Get(o, layout, at);
+    });
+  }
+  PushScope(-2);
+  ForTiles(space, [&](const Coords& at) { EmitStoreTile(store, at); });
+  PopScope();
 }
 
 MemView Lowering::NewTemporary(absl::string_view name, const MemForm& form) {

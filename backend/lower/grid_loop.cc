@@ -173,6 +173,62 @@ void Lowering::ClearWindow(int r) {
   }
 }
 
+// Where what an output visits is known at run time only, each of its blocks has a word in SMEM that
+// is set when the block is left: a block may not be left twice (PS-3.4). Not above kMostBlocks.
+void Lowering::ClearVisits(const GridLoop& g, int r) {
+  constexpr int64_t kMostBlocks = 4096;
+  const kernel::Ref& ref = k.refs[r];
+  RefState& s = refs[r];
+  if (ref.element_index || (!RunTimeIndex(r) && !RunTimeGrid(g.grid))) return;
+  int64_t blocks = 1;
+  for (size_t d = 0; d < ref.block.size() && blocks <= kMostBlocks; ++d) {
+    blocks *= std::min(kMostBlocks + 1, CeilDiv(ref.shape.dims[d], ref.block[d]));
+  }
+  if (blocks > kMostBlocks) return;
+  if (s.visited < 0) {
+    llo::Allocation a;
+    a.name = absl::StrCat(ref.name, ".visited");
+    a.memory = isa::Memory::kSmem;
+    a.size = blocks;
+    a.offset = s.visited = next_word;
+    next_word += CeilDiv(blocks, 8) * 8;
+    s.visited_buffer = f->args + static_cast<int>(f->allocations.size());
+    f->allocations.push_back(std::move(a));
+  }
+  EmitLoop(blocks, 1, [&](int loop) {
+    b_.Op(Opcode::kSst, {b_.AsScalar(Imm(0))});
+    isa::MemRef& mem = b_.last().mem;
+    mem.base = loops[loop].counter;
+    mem.offset = static_cast<int32_t>(s.visited);
+    mem.buffer = s.visited_buffer;
+  });
+}
+
+void Lowering::CheckVisit(int r, absl::Span<const Operand> index, Reg leaves) {
+  const kernel::Ref& ref = k.refs[r];
+  Operand block = Imm(0);
+  for (size_t d = 0; d < index.size(); ++d) {
+    block = b_.Sadd(b_.Smul(block, Imm(CeilDiv(ref.shape.dims[d], ref.block[d]))), index[d]);
+  }
+  isa::MemRef mem;
+  mem.base = block.is_imm() ? Imm(0) : block;
+  mem.offset = static_cast<int32_t>(refs[r].visited + (block.is_imm() ? block.imm : 0));
+  mem.buffer = refs[r].visited_buffer;
+  const Reg before = b_.Op(Opcode::kSld, {});
+  b_.last().mem = mem;
+  const Reg again = b_.Op(Opcode::kPand, {leaves, b_.Op(Opcode::kScmpNe, {before, Imm(0)})});
+  const int source = b_.source();
+  b_.set_source(SourceRowOf(
+      absl::StrCat("a block of output ", ref.name, " is visited again after other blocks (PS-3.4)"),
+      ref.loc.line));
+  b_.SetPredicate(again, false);
+  b_.Op(Opcode::kShalt, {});
+  b_.SetPredicate(Reg(), false);
+  b_.set_source(source);
+  b_.Op(Opcode::kSst, {b_.AsScalar(b_.Select(leaves, Imm(1), before))});
+  b_.last().mem = mem;
+}
+
 void Lowering::SetUpWindows(const GridLoop& g, GridState* state) {
   for (int r : g.windows) {
     RefState& s = refs[r];
@@ -194,6 +250,7 @@ void Lowering::SetUpWindows(const GridLoop& g, GridState* state) {
   }
   for (const Moving& m : state->moving) {
     if (m.in && refs[m.ref].edge) ClearWindow(m.ref);
+    if (!m.in && m.moves) ClearVisits(g, m.ref);
   }
 }
 
@@ -341,6 +398,7 @@ void Lowering::MoveOut(const GridLoop& g, GridState* state) {
     b_.SetPredicate(changed, false);
     StartCopy(m.ref, false, index, row, flag);
     b_.SetPredicate(Reg(), false);
+    if (s.visited >= 0) CheckVisit(m.ref, index, changed);
     b_.Into(m.fresh, Opcode::kSmov, {change});
     advance(m, change);
   }

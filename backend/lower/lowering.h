@@ -54,6 +54,8 @@ struct RefState {
   MemForm array;           // the whole array
   int storage = -1;        // refs of the same storage have the same number
   int64_t word = -1;       // in SMEM: first word
+  int64_t visited = -1;    // output, visits checked in the run: first word of the blocks' marks
+  int visited_buffer = -1;
   uint64_t alike = 0;      // bit d: what it holds is the same all along dimension d
 };
 
@@ -208,7 +210,9 @@ class Lowering {
   Operand LoadGroup(const MemView& view, absl::Span<const Start> starts, const Dims& dims,
                     const Coords& at, Terms terms, NodeId id);
   void StoreTile(const MemView& view, absl::Span<const Start> starts, const Dims& dims,
-                 VLayout layout, const Coords& at, Operand value, NodeId id);
+                 VLayout layout, const Coords& at, Operand value, NodeId id,
+                 const Operand* mask = nullptr);
+  void StoreWhere(NodeId store);
   Operand EvalLoad(NodeId id, VLayout layout, const Coords& at);
   std::vector<Start> StartsOf(const Node& n);
   MemView Shift(const MemView& view, absl::Span<const Start> starts);
@@ -501,6 +505,8 @@ class Lowering {
   void MoveIn(const GridLoop& g, GridState* s);
   void MoveOut(const GridLoop& g, GridState* s);
   void Drain(const GridState& s);
+  void ClearVisits(const GridLoop& g, int ref);
+  void CheckVisit(int ref, absl::Span<const Operand> index, Reg leaves);
   std::vector<Operand> PointIn(const GridLoop& g, int64_t step, std::vector<Reg>* regs);
   void StepTo(const GridLoop& g, absl::Span<const Reg> regs, absl::Span<const Operand> point);
   bool Moves(const GridLoop& g, int ref) const;
@@ -520,6 +526,7 @@ class Lowering {
   CopySide SideOf(const kernel::RefView& view);
   bool CopyLevels(NodeId id, std::vector<Level>* levels, int64_t* run);
   Operand SemaphoreFlag(const kernel::RefView& view);
+  Operand SmemPartner(NodeId id, int side, Operand address);
   void LowerCopy(NodeId id);
   int64_t CopyGranules(NodeId id);
   // The start of a slice, checked where nothing shows that it is inside and a promised multiple.

@@ -482,6 +482,11 @@ std::vector<NodeId> Lowering::OuterValues(NodeId control) {
       if (!inside[o] && std::find(used.begin(), used.end(), o) == used.end()) used.push_back(o);
     }
   }
+  if (node(control).kind == Node::Kind::kStore) {  // a masked one
+    for (NodeId o : node(control).operands) {
+      if (std::find(used.begin(), used.end(), o) == used.end()) used.push_back(o);
+    }
+  }
   return used;
 }
 

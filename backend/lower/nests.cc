@@ -307,7 +307,7 @@ bool Lowering::AddInPlace(const NestItem& value, std::vector<NestItem>* items) {
   if (x.kind != Node::Kind::kLoad || x.ref != s.ref || x.shape.dims != form.dims) return false;
   for (const Node* n : {&s, &x}) {
     for (const kernel::Slice& slice : n->slices) {
-      if (slice.start_node >= 0 || slice.start != 0 || slice.stride != 1) return false;
+      if (slice.start_node >= 0 || slice.start != 0) return false;
     }
   }
   // What it multiplies must not be read from there.

@@ -28,13 +28,16 @@ class Unroller {
         k_.nodes[id].regions[r] = std::move(inner);
       }
       const Node& n = k_.nodes[id];
-      const bool once = n.upper - n.lower == 1;
-      if (n.kind != Node::Kind::kFor || (n.unroll == 1 && !once) || !n.operands.empty() ||
-          n.upper <= n.lower) {
+      const bool known = n.operands.empty();
+      const bool once = known && n.upper - n.lower == 1;
+      if (n.kind != Node::Kind::kFor || (n.unroll == 1 && !once) ||
+          (known && n.upper <= n.lower)) {
         region->nodes.push_back(id);
-        continue;
+      } else if (known) {
+        Unroll(id, region);
+      } else {
+        UnrollAtRunTime(id, region);
       }
-      Unroll(id, region);
     }
   }
 
@@ -44,6 +47,7 @@ class Unroller {
   struct Counter {
     bool stays = false;
     int64_t scale = 1, constant = 0;
+    NodeId first = -1;  // a value added to it
   };
 
   NodeId Add(Node n, Region* out) {
@@ -74,7 +78,8 @@ class Unroller {
     index.axis = outward;
     NodeId id = Add(std::move(index), out);
     id = Scalar(Op::kMultiply, {id, Constant(c.scale, out)}, out);
-    return Scalar(Op::kAdd, {id, Constant(c.constant, out)}, out);
+    id = Scalar(Op::kAdd, {id, Constant(c.constant, out)}, out);
+    return c.first < 0 ? id : Scalar(Op::kAdd, {id, c.first}, out);
   }
 
   // A copy of the region's nodes; loop counters `outward` loops out are the unrolled one's.
@@ -128,6 +133,30 @@ class Unroller {
       Map map;
       Copy(loop.regions[0], {false, 1, next}, 0, &map, out);
     }
+  }
+
+  // Bounds that are values: a loop of so many copies a trip, and one over the trips left.
+  void UnrollAtRunTime(NodeId id, Region* out) {
+    const Node loop = k_.nodes[id];
+    const NodeId lower = loop.operands[0], upper = loop.operands[1];
+    const NodeId zero = Constant(0, out), copies = Constant(loop.unroll, out);
+    NodeId trips = Scalar(Op::kSubtract, {upper, lower}, out);
+    trips = Scalar(Op::kMaximum, {trips, zero}, out);
+    const NodeId rounds = Scalar(Op::kDivide, {trips, copies}, out);
+    Node many = loop;
+    many.unroll = 1;
+    many.operands = {zero, rounds};
+    many.regions = {Region()};
+    for (int64_t c = 0; c < loop.unroll; ++c) {
+      Map map;
+      Copy(loop.regions[0], {true, loop.unroll, c, lower}, 0, &map, &many.regions[0]);
+    }
+    Add(std::move(many), out);
+    Node rest = loop;
+    rest.unroll = 1;
+    const NodeId done = Scalar(Op::kMultiply, {rounds, copies}, out);
+    rest.operands = {Scalar(Op::kAdd, {lower, done}, out), upper};
+    Add(std::move(rest), out);
   }
 
   kernel::Kernel& k_;

@@ -16,6 +16,8 @@ namespace {
 
 constexpr int kUnknown = -1;
 
+bool MovesSmem(Opcode op) { return op == Opcode::kDmaHbmToSmem || op == Opcode::kDmaSmemToHbm; }
+
 // The buffers on the VMEM side of a DMA; kUnknown where the address is not an argument or constant.
 absl::InlinedVector<int, 2> VmemSides(const llo::Function& function, const Inst& inst) {
   absl::InlinedVector<int, 2> sources;
@@ -55,7 +57,7 @@ DmaTargets FindDmaTargets(const llo::Function& function) {
   for (const llo::Block& block : function.blocks) {
     for (const Inst& inst : block.insts) {
       if (!llo::IsDma(inst.op)) continue;
-      if (inst.op == Opcode::kDmaHbmToSmem) targets.smem = true;
+      if (MovesSmem(inst.op)) targets.smem = true;
       for (int buffer : VmemSides(function, inst)) {
         if (buffer == kUnknown)
           targets.all_vmem = true;
@@ -136,7 +138,7 @@ void MemoryOrder::AccessRows(int node, const Inst& inst, bool smem) {
 
 void MemoryOrder::Transfer(int node, const Inst& inst) {
   Access access{node, Kind::kTransfer};
-  if (inst.op == Opcode::kDmaHbmToSmem) FenceAll(&smem_, access, true);
+  if (MovesSmem(inst.op)) FenceAll(&smem_, access, true);
   for (int buffer : VmemSides(function_, inst)) {
     if (buffer == kUnknown || vmem_.contains(kUnknown))
       FenceAll(&vmem_, access, false);

@@ -217,7 +217,7 @@ class BodyPrinter {
   Expr Elementwise(const Node& n);
   std::vector<Expr> ElementwiseOperands(const Node& n);
   Expr Generic(const Node& n, std::vector<Expr> args);
-  Expr StoreValue(const Node& n);
+  Expr StoreValue(NodeId o);
   // A constant behind o, if o is one or a broadcast of one and prints where it is used; -1 else.
   NodeId ConstantBehind(NodeId o) const {
     if (!Inlined(o)) return -1;
@@ -261,7 +261,8 @@ void BodyPrinter::PrintRegion(const kernel::Region& region, std::vector<Statemen
     if (n.kind == Node::Kind::kStore) {
       s.kind = Statement::Kind::kStore;
       s.target = Ranges(n.ref, n.slices);
-      s.value = StoreValue(n);
+      s.value = StoreValue(n.operands[0]);
+      if (n.operands.size() > 1) s.where.push_back(StoreValue(n.operands[1]));
     } else if (n.kind == Node::Kind::kWhen) {
       s.kind = Statement::Kind::kWhen;
       s.value = Use(n.operands[0]);
@@ -675,8 +676,7 @@ Expr BodyPrinter::ExprOf(NodeId id) {
   }
 }
 
-Expr BodyPrinter::StoreValue(const Node& n) {
-  const NodeId o = n.operands[0];
+Expr BodyPrinter::StoreValue(NodeId o) {
   const NodeId constant = ConstantBehind(o);
   if (constant >= 0) return Constant(constant, false);
   if (Inlined(o) && IsScalarBroadcast(k_, k_.nodes[o])) return Use(k_.nodes[o].operands[0]);

@@ -165,6 +165,10 @@ class KernelElaborator {
   Value FoldBinary(const std::string& op, const Value& a, const Value& b, Loc loc);
   Value FoldIntegers(const std::string& op, const Value& a, const Value& b, Loc loc);
   NodeId StoreValue(Value value, const Shape& shape, Loc loc);
+  // ---- elaborate_strides.cc
+  NodeId ReshapeTo(NodeId node, const Dims& dims, Loc loc);
+  Value Thinned(const Value& span, absl::Span<const SliceDim> strides, Loc loc);
+  bool Spread(absl::Span<const SliceDim> strides, Loc loc, NodeId* value, NodeId* mask);
 
   // ---- elaborate_control.cc: control statements, memory spaces
   kernel::Region Inner(const std::vector<Statement>& statements);
@@ -221,6 +225,15 @@ class KernelElaborator {
   Value Cumulative(Op op, Value v, int64_t axis, Loc loc);
   Value ArgExtreme(Op reducer, const Value& v, int64_t axis, Loc loc);
   Value RandomBits(const Arguments& args, Loc loc);
+  Value Integer(int64_t value, Loc loc) const;
+  Value Apply(Op op, std::vector<Value> args, Loc loc, std::vector<Attr> attrs = {}) {
+    return Elementwise(op, std::move(args), std::move(attrs), loc);
+  }
+  Value Roll(const Value& v, int64_t axis, int64_t shift, Loc loc);
+  Value RollBy(const Value& v, int64_t axis, const Value& amount, Loc loc);
+  // ---- elaborate_pack.cc
+  Value Convert(const Value& v, Op op, Type type, Loc loc);
+  Value CallPack(bool pack, const Arguments& args, Loc loc);
   bool CallMove(const std::string& name, const Arguments& args, Loc loc, Value* result);
   Value CallTyped(Type type, const Arguments& args, Loc loc);
   Value CallSelect(const Arguments& args, Loc loc);

@@ -84,7 +84,6 @@ NodeId KernelElaborator::StoreValue(Value value, const Shape& shape, Loc loc) {
 }
 
 void KernelElaborator::Store(const Statement& s) {
-  if (!s.where.empty()) Error(DiagCode::kKernelSlice, s.loc, "masked stores are not there yet");
   const Expr& name = s.target.args[0];
   const Symbol* symbol = Find(name.text);
   if (symbol == nullptr || symbol->kind != Symbol::Kind::kRef) {
@@ -108,14 +107,16 @@ void KernelElaborator::Store(const Statement& s) {
   store.ref = ref;
   store.shape = Shape::Tuple({});
   std::vector<bool> dropped;
-  if (!SlicesOf(block, ranges, s.loc, true, &store.slices, nullptr, &dropped)) return;
+  std::vector<SliceDim> strides;
+  if (!SlicesOf(block, ranges, s.loc, true, &store.slices, &strides, &dropped)) return;
   Shape shape = Shape::Array(block.type, {});
   Dims full;
   const bool smem = kernel_.refs[ref].space == Ref::Space::kSmem;
   if (smem && !OneScalar(store, dropped, s.loc)) return;
   for (size_t d = 0; d < store.slices.size() && !smem; ++d) {
-    full.push_back(store.slices[d].size);
-    if (!dropped[d]) shape.dims.push_back(store.slices[d].size);
+    const int64_t step = strides[d].stride;
+    full.push_back((store.slices[d].size + step - 1) / step);
+    if (!dropped[d]) shape.dims.push_back(full.back());
   }
   Value value;
   if (s.op == "=") {
@@ -133,14 +134,18 @@ void KernelElaborator::Store(const Statement& s) {
   }
   NodeId node = StoreValue(std::move(value), shape, s.loc);
   if (node < 0) return;
-  if (full.size() != shape.dims.size()) {  // x[3, :] = row
-    Node reshape;
-    reshape.op = Op::kReshape;
-    reshape.operands = {node};
-    reshape.shape = Shape::Array(shape.type, full);
-    node = Emit(std::move(reshape), s.loc);
+  NodeId mask = -1;
+  if (!s.where.empty()) {
+    mask = StoreValue(Eval(s.where[0]), Shape::Array(Type::kPred, shape.dims), s.loc);
+    if (mask < 0) return;
   }
+  if (full.size() != shape.dims.size()) {  // x[3, :] = row
+    node = ReshapeTo(node, full, s.loc);
+    if (mask >= 0) mask = ReshapeTo(mask, full, s.loc);
+  }
+  if (!Spread(strides, s.loc, &node, &mask)) return;
   store.operands = {node};
+  if (mask >= 0) store.operands.push_back(mask);
   Emit(std::move(store), s.loc);
 }
 
@@ -392,9 +397,14 @@ bool KernelElaborator::OneRange(const Expr& range, int64_t size, int dimension, 
       range.text == ":+") {  // x[i] is x[i:+1] without the dimension
     const bool one = range.kind != Expr::Kind::kRange;
     slice->size = 1;
-    if (!one && range.args.size() > 2) return bad("strides are not there yet");
     if (!one && !Static(range.args[1], false, &e, &slice->size)) return false;
     if (!one && kernel::UsesParam(e)) slice->size_expr = {e};
+    if (!one && range.args.size() > 2) {
+      if (!StaticInt(range.args[2], &stride->stride)) return false;
+      if (stride->stride < 1) return bad("the stride is not positive");
+      slice->size = slice->size > 0 ? (slice->size - 1) * stride->stride + 1 : 0;
+      if (stride->stride > 1) slice->size_expr.clear();
+    }
     const Expr* text = nullptr;
     if (!Promise(one ? range : range.args[0], &text, &slice->multiple_of)) return false;
     Value start = Eval(*text);
@@ -439,6 +449,10 @@ bool KernelElaborator::OneRange(const Expr& range, int64_t size, int dimension, 
     return bad(absl::StrCat("ends at ", limit, ", outside [0, ", size, "]"));
   }
   if (stride->stride < 1) return bad("the stride is not positive");
+  if (stride->stride > 1 && slice->size > 0) {  // up to the last element that it takes
+    slice->size = (slice->size - 1) / stride->stride * stride->stride + 1;
+    slice->size_expr.clear();
+  }
   stride->start = slice->start;
   stride->limit = limit;
   return true;
@@ -462,8 +476,7 @@ bool KernelElaborator::SlicesOf(const Shape& block, absl::Span<const Expr> range
       drop = ranges[d].kind != Expr::Kind::kRange;
       if (!OneRange(ranges[d], block.dims[d], d, dynamic, &slice, &stride)) return false;
       if (strides == nullptr && stride.stride != 1) {
-        Error(DiagCode::kKernelSlice, ranges[d].loc, "loads and stores take no stride",
-              "load all, then slice the value");
+        Error(DiagCode::kKernelSlice, ranges[d].loc, "copies take no stride");
         return false;
       }
     }
@@ -518,7 +531,8 @@ Value KernelElaborator::EvalIndex(const Expr& e) {
   const Shape block = kernel_.refs[load.ref].BlockShape();
   load.shape = Shape::Array(block.type, {});
   std::vector<bool> dropped;
-  if (!SlicesOf(block, ranges, e.loc, true, &load.slices, nullptr, &dropped)) return {};
+  std::vector<SliceDim> strides;
+  if (!SlicesOf(block, ranges, e.loc, true, &load.slices, &strides, &dropped)) return {};
   if (kernel_.refs[load.ref].space == Ref::Space::kSmem) {
     if (!OneScalar(load, dropped, e.loc)) return {};
     return NodeValue(Emit(std::move(load), e.loc), e.loc);
@@ -526,9 +540,12 @@ Value KernelElaborator::EvalIndex(const Expr& e) {
   Dims kept;
   for (size_t d = 0; d < load.slices.size(); ++d) {
     load.shape.dims.push_back(load.slices[d].size);
-    if (!dropped[d]) kept.push_back(load.slices[d].size);
+    const int64_t step = strides[d].stride;
+    if (!dropped[d]) kept.push_back((load.slices[d].size + step - 1) / step);
   }
   Value v = NodeValue(Emit(std::move(load), e.loc), e.loc);
+  v = Thinned(v, strides, e.loc);
+  if (!v) return v;
   if (kept.size() == dropped.size()) return v;
   Node reshape;
   reshape.op = Op::kReshape;

@@ -475,6 +475,7 @@ Value KernelElaborator::EvalCall(const Expr& e) {
     }
     return AxisValue(Node::Kind::kNumAxis, s->index, e.loc);
   }
+  if (f == "pack" || f == "unpack") return CallPack(f == "pack", args, e.loc);
   if (const std::optional<Type> type = TypeNamed(f)) return CallTyped(*type, args, e.loc);
   if (const Symbol* s = Find(f); s != nullptr && s->kind == Symbol::Kind::kMask) {
     return CallMask(s->index, args, e.loc);
@@ -528,10 +529,10 @@ Value KernelElaborator::EvalCall(const Expr& e) {
   if (CallMove(f, args, e.loc, &moved)) return moved;
   Op op;
   if (!OpOfCall(f, &op)) {
-    std::vector<std::string> known = {"exp2",   "sum",    "prod",       "max",    "min",
-                                      "all",    "any",    "cdiv",       "num",    "roll",
-                                      "repeat", "cumsum", "cumprod",    "cummax", "cummin",
-                                      "argmax", "argmin", "random_bits"};
+    std::vector<std::string> known = {"exp2",   "sum",    "prod",        "max",    "min",
+                                      "all",    "any",    "cdiv",        "num",    "roll",
+                                      "repeat", "cumsum", "cumprod",     "cummax", "cummin",
+                                      "argmax", "argmin", "random_bits", "pack",   "unpack"};
     for (const OpInfo& info : OpTable()) known.push_back(CallName(info.op));
     const std::string nearest = NearestName(f, known);
     Error(DiagCode::kKernelName, e.loc, absl::StrCat("no operation is called ", f),

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "backend/kernel/expr.h"
+#include "backend/kernel/points.h"
 #include "grammar/kernel/elaborate.h"
 
 namespace tpuc::kernel_text {
@@ -55,9 +56,12 @@ void KernelElaborator::Copy(const Statement& s) {
     return;
   }
   if (!(from == to)) {
-    Error(DiagCode::kCopyShape, s.loc,
-          absl::StrCat("copy of ", ToString(from, false), " to ", ToString(to, false)),
-          "a plain index drops its dimension: x[3, :] is one row");
+    ok_ = false;
+    Diag& d = context_.diags->Add(
+        DiagCode::kCopyShape, context_.source, s.loc,
+        absl::StrCat("copy of ", ToString(from, false), " to ", ToString(to, false)));
+    d.hint = "a plain index drops its dimension: x[3, :] is one row";
+    kernel::NoteFirstPoint(kernel_, &d);
     return;
   }
   Emit(std::move(copy), s.loc);

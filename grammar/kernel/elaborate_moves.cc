@@ -214,7 +214,19 @@ bool KernelElaborator::CallMove(const std::string& name, const Arguments& args, 
     *result = ArgExtreme(name == "argmax" ? Op::kMaximum : Op::kMinimum, v, axis, loc);
     return true;
   }
-  if (!StaticInt(*args.positional[1], &n)) return true;
+  const Value amount = Eval(*args.positional[1]);
+  if (!amount) return true;
+  if (amount.kind != Value::Kind::kInteger) {
+    if (name == "roll" && !amount.weak() && ShapeOf(amount).IsScalar() &&
+        ShapeOf(amount).type == Type::kS32) {
+      *result = RollBy(v, axis, amount, loc);
+      return true;
+    }
+    Error(DiagCode::kKernelShape, loc,
+          absl::StrCat(name, name == "roll" ? " by what is no s32 scalar" : " takes a constant"));
+    return true;
+  }
+  n = amount.integer;
   const int64_t size = ShapeOf(v).dims[axis];
   if (name == "repeat") {
     constexpr int64_t kMost = 256;
@@ -225,15 +237,51 @@ bool KernelElaborator::CallMove(const std::string& name, const Arguments& args, 
     *result = Joined(std::vector<Value>(n, v), axis, loc);
     return true;
   }
-  const int64_t shift = size == 0 ? 0 : (n % size + size) % size;
-  if (shift == 0) {
-    *result = v;
-    return true;
-  }
+  *result = Roll(v, axis, size == 0 ? 0 : (n % size + size) % size, loc);
+  return true;
+}
+
+// By 0 to the dimension's size - 1.
+Value KernelElaborator::Roll(const Value& v, int64_t axis, int64_t shift, Loc loc) {
+  if (shift == 0) return v;
+  const int64_t size = ShapeOf(v).dims[axis];
   Value tail = PartOf(v, axis, size - shift, size, loc);
   Value head = PartOf(v, axis, 0, size - shift, loc);
-  *result = Joined({tail, head}, axis, loc);
-  return true;
+  return Joined({tail, head}, axis, loc);
+}
+
+Value KernelElaborator::Integer(int64_t value, Loc loc) const {
+  Value v;
+  v.kind = Value::Kind::kInteger;
+  v.integer = value;
+  v.expr = KernelExpr::Const(value);
+  v.loc = loc;
+  v.end = region_->nodes.size();
+  return v;
+}
+
+// By an amount known at run time: one roll for each bit of it, taken where the bit is set.
+Value KernelElaborator::RollBy(const Value& v, int64_t axis, const Value& amount, Loc loc) {
+  const int64_t size = ShapeOf(v).dims[axis];
+  if (size < 2) return v;
+  Value rest = Apply(Op::kRemainder, {amount, Integer(size, loc)}, loc);
+  if (!rest) return {};
+  Value positive = Apply(Op::kAdd, {rest, Integer(size, loc)}, loc);
+  Value below =
+      Apply(Op::kCompare, {rest, Integer(0, loc)}, loc, {{AttrId::kDirection, std::string("LT")}});
+  if (!positive || !below) return {};
+  Value shift = Apply(Op::kSelect, {below, positive, rest}, loc);
+  Value result = v;
+  for (int64_t bit = 1; bit < size && shift && result; bit *= 2) {
+    Value set = Apply(Op::kAnd, {shift, Integer(bit, loc)}, loc);
+    if (!set) return {};
+    set =
+        Apply(Op::kCompare, {set, Integer(0, loc)}, loc, {{AttrId::kDirection, std::string("NE")}});
+    Value rolled = Roll(result, axis, bit, loc);
+    if (!set || !rolled) return {};
+    result = Apply(Op::kSelect, {set, rolled, result}, loc);
+  }
+  return shift ? result : Value();
 }
 
 }  // namespace tpuc::kernel_text

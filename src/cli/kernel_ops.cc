@@ -79,6 +79,10 @@ constexpr OpRow kRows[] = {
     {"concat(x[:, 64:128], x[:, 0:64], axis=1)", "f32", ""},
     {"concat(x[8:1024, :], x[0:8, :], axis=0)", "f32", ""},
     {"pad(x[0:1000, :], 0, [24:0, 0:0])", "f32", ""},
+    {"x[0:1024:8, :]", "f32", "f32[128,128]"},
+    {"roll(x, 3, axis=1)", "f32", ""},
+    {"pack(x, y)", "f32", "u32[1024,128]"},
+    {"unpack(x, 1)", "u32", "bf16[1024,128]"},
     {"dot(x, y, lhs_contracting={1}, rhs_contracting={1})", "f32", "f32[1024,1024]"},
     {"dot(x, y, lhs_contracting={0}, rhs_contracting={0})", "f32", "f32[128,128]"},
 };

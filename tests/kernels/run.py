@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Kernels in .tk text run on bundles with the values of the block evaluator.
 
-  tests/kernels/run.py --tpuc build/tpuc [--only NAME]
+  tests/kernels/run.py --tpuc build/tpuc [--only NAME] [--seeds 20]
 
 For each .tk file here and in examples/kernels that takes no arguments: `run --check` at -O2, -O0 and with whole blocks; printed and read
 back it gives the same text, cycles and values; timing alone gives the same cycles. A line `# SET: a=1,b=2` in the file is one more run.
+With other orders of their parallel axes (`--permute-parallel`, seeds 1 to --seeds) they give the same results: no alarm.
 A line `# STEERED: why` says that its cycles depend on its input's values (which --timing-only has not), as those of prefetched operands do. A line `# SKIP: why` leaves a file out (one that shows a diagnostic).
 """
 import argparse, json, os, re, subprocess, sys, tempfile
@@ -18,8 +19,10 @@ def tool(tpuc, *args):
         raise RuntimeError(f'tpuc {" ".join(args)}: exit {r.returncode}: {r.stderr[:600]}')
     return r.stdout
 
-def check(tpuc, path, sets, tmp):
+def check(tpuc, path, sets, tmp, seeds):
     given = ['--set', sets] if sets else []
+    for seed in range(1, seeds + 1):
+        tool(tpuc, 'run', f'--permute-parallel={seed}', *given, path)
     ways = {}
     for way in ([], ['-O0'], ['--strips=whole']):
         stats = json.loads(tool(tpuc, 'run', '--check', '--json', *way, *given, path))
@@ -43,6 +46,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument('--tpuc', required=True)
     p.add_argument('--only', default='')
+    p.add_argument('--seeds', type=int, default=2, help='orders of parallel axes that are tried')
     args = p.parse_args()
     passed = failed = 0
     with tempfile.TemporaryDirectory() as tmp:
@@ -55,7 +59,7 @@ def main():
                     continue
                 for sets in [''] + re.findall(r'^# SET: (.*)$', text, re.M):
                     try:
-                        problem = check(os.path.abspath(args.tpuc), os.path.join(folder, name), sets, tmp)
+                        problem = check(os.path.abspath(args.tpuc), os.path.join(folder, name), sets, tmp, args.seeds)
                     except (RuntimeError, subprocess.TimeoutExpired) as e:
                         problem = str(e)
                     if problem:

@@ -1,0 +1,16 @@
+// Grid points as diagnostics name them.
+//
+//   FirstPoint(k) is "i=0, j=0" where the grid is i, j, and "" where there is none.
+#pragma once
+
+#include <string>
+
+#include "backend/kernel/kernel.h"
+
+namespace tpuc::kernel {
+
+std::string FirstPoint(const Kernel& kernel);
+// A note for what is wrong at every grid point; nothing where there is no grid.
+void NoteFirstPoint(const Kernel& kernel, Diag* diag);
+
+}  // namespace tpuc::kernel
