@@ -19,6 +19,26 @@ VALUES = [  # parameters, options
 ]
 CYCLES = [(512, 130200), (1024, 100800), (2048, 120800)]
 
+def operations(tpuc):
+    """What --json says of heads of 192 and 128: products with the zeros that pad 192 to 256 and 128 to 256, and the maxima of rows."""
+    sets = 'H=1,Hkv=1,Sq=512,Skv=512,D=192,Dv=128,bq=512,bkv=512,right=-1'
+    kernels = []
+    for more in ('', ',fixed_max=1'):
+        r = subprocess.run([tpuc, 'run', os.path.join(ROOT, 'examples/kernels/splash_attention.tk'), '--set', sets + more, '--timing-only', '--json'],
+                           capture_output=True, text=True)
+        if r.returncode:
+            return r.stderr[:400]
+        kernels.append(json.loads(r.stdout)['kernels'][0])
+    for k in kernels:
+        zeros = sorted(o['dot']['on_zeros'] for o in k['operations'] if 'dot' in o)
+        if zeros != [0.25, 0.5]:
+            return f'MXU work on zeros: {zeros}'
+        for unit in ('mxu', 'xlu', 'eup'):
+            if sum(o['slots'][unit] for o in k['operations']) != k['slots'][unit]:
+                return f'operations do not add up to the {unit} work of the kernel'
+    top = [sum(o['slots']['xlu'] for o in k['operations'] if o['name'] == 'reduce_max') for k in kernels]
+    return None if top[0] > 0 and top[1] == 0 else f'work of row maxima: {top}'
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument('--tpuc', required=True)
@@ -40,7 +60,11 @@ def main():
         cycles = k['cycles'] - k['stalls']['dma']
         print(f'block {block}: {cycles} cycles, at most {most}; spills {k["spills"]}')
         failed += cycles > most or k['spills'] > 0
-    print(f'{len(VALUES) + len(CYCLES) - failed} passed, {failed} failed')
+    problem = operations(args.tpuc)
+    failed += bool(problem)
+    if problem:
+        print(f'FAIL operations of a run: {problem}')
+    print(f'{len(VALUES) + len(CYCLES) + 1 - failed} passed, {failed} failed')
     return 1 if failed else 0
 
 if __name__ == '__main__':

@@ -85,4 +85,19 @@ class Builder {
   bool pred_negated_ = false;
 };
 
+// What is emitted while it lives comes from this row of the source map (-1: as before).
+class AtSource {
+ public:
+  AtSource(Builder* builder, int row) : builder_(builder), before_(builder->source()) {
+    if (row >= 0) builder->set_source(row);
+  }
+  ~AtSource() { builder_->set_source(before_); }
+  AtSource(const AtSource&) = delete;
+  AtSource& operator=(const AtSource&) = delete;
+
+ private:
+  Builder* builder_;
+  int before_;
+};
+
 }  // namespace tpuc::lower

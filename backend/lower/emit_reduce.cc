@@ -126,6 +126,7 @@ VLayout Lowering::OperandLayout(NodeId id) const {
 }
 
 Operand Lowering::FinishReduce(NodeId id, Operand acc) {
+  const AtSource source(&b_, info[id].source);
   const Node& n = node(id);
   NodeId x = n.operands[0];
   VLayout from = OperandLayout(x);

@@ -288,6 +288,14 @@ std::string OperationName(const kernel::Kernel& k, const Node& n) {
       return absl::StrCat("load ", k.refs[n.ref].name);
     case Node::Kind::kStore:
       return absl::StrCat("store ", k.refs[n.ref].name);
+    case Node::Kind::kWhen:
+      return "when";
+    case Node::Kind::kFor:
+      return "for";
+    case Node::Kind::kWhile:
+      return "while";
+    case Node::Kind::kPipeline:
+      return "pipeline";
     default:
       return "";
   }

@@ -310,6 +310,7 @@ void Lowering::EmitDotNest(const std::vector<NestItem>& nest) {
   NodeId dot = nest[0].node;
   DotPlan p;
   if (!PlanDot(dot, &p) || !CheckPrecision(dot)) return;
+  const AtSource source(&b_, info[dot].source);
   bool drives = DotDrives(nest[0]);
   // Batches and leading rows: one after another, with the weights pushed for each.
   Space outer;

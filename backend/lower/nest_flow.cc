@@ -189,6 +189,7 @@ Coords Lowering::AtRow(const Dims& d, VLayout layout, const Coords& row) {
 void Lowering::ReduceTiles(const NestItem& item, const Coords& row, int64_t from, int64_t to,
                            bool first, bool last) {
   const NodeId id = item.node, x = node(id).operands[0];
+  const AtSource source(&b_, info[id].source);
   const VLayout layout = OperandLayout(x);
   Coords c = AtRow(dims(x), layout, row);
   std::vector<Operand> parts;
@@ -506,6 +507,7 @@ void Lowering::EmitFlowNest(const std::vector<NestItem>& nest) {
   DotFlow w;
   const NodeId dot = nest[0].node;
   if (!PlanFlow(dot, &w) || !CheckPrecision(dot)) return;
+  const AtSource source(&b_, info[dot].source);
   w.pairs = chip.mxu_tiles() > 1 && w.passes == 1 && w.p.k <= kLanes && w.p.n <= kLanes &&
             w.p.m_groups() > 1;
   if (w.pairs) {

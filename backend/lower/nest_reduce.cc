@@ -15,6 +15,7 @@ constexpr int64_t kMostUnrolled = 256;  // registers put together from pieces on
 }  // namespace
 
 void Lowering::EmitReduceNest(NodeId id) {
+  const AtSource source(&b_, info[id].source);
   const Node& n = node(id);
   if (n.operands.size() > 2) {
     Fail(id, "with several operands");
@@ -175,6 +176,7 @@ bool Lowering::StorePieces(NodeId id) {
 }
 
 void Lowering::EmitMoveNest(NodeId id) {
+  const AtSource source(&b_, info[id].source);
   const Node& n = node(id);
   if (n.op == Op::kReshape || n.op == Op::kBitcast || n.op == Op::kSlice) {
     MoveRows(id);

@@ -47,6 +47,7 @@ void Lowering::EmitItemRow(const NestItem& item, const Coords& row) {
 
 void Lowering::EmitItemTile(const NestItem& item, const Coords& at) {
   if (failed_) return;
+  const AtSource source(&b_, info[item.node].source);
   switch (item.kind) {
     case NestItem::Kind::kStore:
       EmitStoreTile(item.node, at);

@@ -215,7 +215,9 @@ bool Road::Kernels() {
   } else {
     if (!KernelsOfModule()) return false;
   }
-  if (!done_.kernels || !VerifyKernels(*done_.kernels, *options_.chip, diags_)) return false;
+  Chip limited = *options_.chip;
+  if (options_.vmem_limit > 0) limited.scoped_vmem_bytes = options_.vmem_limit;
+  if (!done_.kernels || !VerifyKernels(*done_.kernels, limited, diags_)) return false;
   if (options_.permute_parallel) {
     for (size_t k = 0; k < done_.kernels->kernels.size(); ++k) {
       if (options_.permute_kernel >= 0 && static_cast<int>(k) != options_.permute_kernel) continue;

@@ -87,6 +87,40 @@ TEST(Stats, RunAndCheckJson) {
   EXPECT_EQ(j["check"]["max_abs"], 0.5);
 }
 
+// Shares are of the kernel's own; a dot of depth 192 on an MXU of 256 has a quarter of zeros.
+TEST(Stats, WorkByOperation) {
+  isa::Program p = Small();
+  p.sources = {
+      {"", "dot", "a/k.tk:3"}, {"", "reduce_max", "a/k.tk:4"}, {"exp.1", "jit(f)/exp", ""}};
+  p.kernels[0].info.dots = {{0, 64, 192, 512, 256, 512}};
+  RunStats run;
+  run.cycles = 1000;
+  run.kernels.resize(1);
+  KernelRun& k = run.kernels[0];
+  k.cycles = 1000;
+  k.instructions = 400;
+  k.slots = {512, 80, 200, 0, 0, 0, 0};
+  k.operations = {{-1, 50, {}},
+                  {0, 100, {512, 0, 20, 0, 0, 0, 0}},
+                  {1, 200, {0, 60, 150, 0, 0, 0, 0}},
+                  {2, 50, {0, 20, 30, 0, 0, 0, 0}}};
+  const nlohmann::json j = nlohmann::json::parse(StatsJson(p, &run, nullptr))["kernels"][0];
+  ASSERT_EQ(j["operations"].size(), 3u);
+  EXPECT_EQ(j["operations"][0]["name"], "reduce_max");
+  EXPECT_EQ(j["operations"][0]["slots"]["valu"], 150);
+  EXPECT_EQ(j["operations"][1]["dot"]["on_zeros"], 0.25);
+  EXPECT_FALSE(j["operations"][2].contains("dot"));
+  EXPECT_EQ(j["mxu_on_zeros"], 0.25);
+  const std::string text = StatsText(p, &run, nullptr);
+  EXPECT_NE(
+      text.find("  reduce_max                  k.tk:4                       50%     -   75%   75%"),
+      std::string::npos)
+      << text;
+  EXPECT_NE(text.find("MXU work on zeros: dot k.tk:3 25%, depth 192 of 256, columns 512\n"),
+            std::string::npos)
+      << text;
+}
+
 TEST(Stats, TableFitsAScreen) {
   isa::Program p = Small();
   while (p.kernels.size() < 40) p.kernels.push_back(p.kernels[0]);
