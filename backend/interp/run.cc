@@ -473,9 +473,9 @@ class Core {
     for (size_t b = 0; b < f.bundles.size(); ++b) {
       r->bundles += c.issued[b];
       r->instructions += c.issued[b] * static_cast<int64_t>(f.bundles[b].insts.size());
-      for (const isa::Inst& inst : f.bundles[b].insts) Count(inst, c.issued[b], &r->slots);
+      if (c.issued[b] == 0) continue;
       for (const isa::Inst& inst : f.bundles[b].insts) {
-        if (c.issued[b] == 0) break;
+        Count(inst, c.issued[b], &r->slots);
         OperationRun& o = operations[inst.source];
         o.source = inst.source;
         o.instructions += c.issued[b];

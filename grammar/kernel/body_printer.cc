@@ -28,21 +28,6 @@ using kernel::Slice;
 // Nested expressions are cut into statements here, below the parser's limit.
 constexpr int kMaxInlineDepth = 24;
 
-Expr Make(Expr::Kind kind, std::string text, std::vector<Expr> args = {}) {
-  Expr e;
-  e.kind = kind;
-  e.text = std::move(text);
-  for (const Expr& a : args) e.depth = std::max(e.depth, a.depth + 1);
-  e.args = std::move(args);
-  return e;
-}
-
-Expr Name(std::string text) { return Make(Expr::Kind::kName, std::move(text)); }
-
-Expr Call(std::string callee, std::vector<Expr> args) {
-  return Make(Expr::Kind::kCall, std::move(callee), std::move(args));
-}
-
 Expr Named(std::string name, Expr value) {
   std::vector<Expr> args;
   args.push_back(std::move(value));

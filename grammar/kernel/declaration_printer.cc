@@ -16,7 +16,9 @@ bool SameExprs(const std::vector<kernel::Expr>& a, const std::vector<kernel::Exp
   return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), kernel::SameExpr);
 }
 
-Expr Make(Expr::Kind kind, std::string text, std::vector<Expr> args = {}) {
+}  // namespace
+
+Expr Make(Expr::Kind kind, std::string text, std::vector<Expr> args) {
   Expr e;
   e.kind = kind;
   e.text = std::move(text);
@@ -30,8 +32,6 @@ Expr Name(std::string text) { return Make(Expr::Kind::kName, std::move(text)); }
 Expr Call(std::string callee, std::vector<Expr> args) {
   return Make(Expr::Kind::kCall, std::move(callee), std::move(args));
 }
-
-}  // namespace
 
 Expr StaticSyntax(const kernel::Expr& e, const kernel::Kernel& kernel, const StaticNames& names) {
   using Kind = kernel::Expr::Kind;
@@ -143,10 +143,7 @@ void MovesSyntax(const kernel::Ref& ref, const kernel::Kernel& k, const StaticNa
   o.element = ref.element_index;
   for (size_t d = 0; d < rank && o.has_block; ++d) {
     if (d < ref.squeezed.size() && ref.squeezed[d]) {
-      Expr word;
-      word.kind = Expr::Kind::kName;
-      word.text = "squeeze";
-      o.block.push_back(std::move(word));
+      o.block.push_back(Name("squeeze"));
     } else {
       o.block.push_back(ref.block_exprs.size() == rank ? StaticSyntax(ref.block_exprs[d], k, names)
                                                        : IntegerSyntax(ref.block[d]));

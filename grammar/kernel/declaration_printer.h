@@ -12,6 +12,11 @@
 
 namespace tpuc::kernel_text {
 
+// Syntax trees: any node, a name, a call.
+Expr Make(Expr::Kind kind, std::string text, std::vector<Expr> args = {});
+Expr Name(std::string text);
+Expr Call(std::string callee, std::vector<Expr> args);
+
 struct StaticNames {
   std::vector<std::string> axes;      // by number
   std::vector<std::string> operands;  // of the pipeline around: values of the body

@@ -263,20 +263,28 @@ Value KernelElaborator::EvalUnary(const Expr& e) {
   return Elementwise(minus ? Op::kNegate : Op::kNot, std::move(args), {}, e.loc);
 }
 
+namespace {
+
+template <typename T>
+bool Holds(const std::string& op, T x, T y) {
+  return op == "=="   ? x == y
+         : op == "!=" ? x != y
+         : op == "<"  ? x < y
+         : op == "<=" ? x <= y
+         : op == ">"  ? x > y
+                      : x >= y;
+}
+
+}  // namespace
+
 Value KernelElaborator::FoldIntegers(const std::string& op, const Value& a, const Value& b,
                                      Loc loc) {
   Value v;
   v.loc = loc;
   v.end = b.end;
   if (!DirectionOf(op).empty()) {
-    const int64_t l = a.integer, r = b.integer;
     v.kind = Value::Kind::kBool;
-    v.integer = op == "=="   ? l == r
-                : op == "!=" ? l != r
-                : op == "<"  ? l < r
-                : op == "<=" ? l <= r
-                : op == ">"  ? l > r
-                             : l >= r;
+    v.integer = Holds(op, a.integer, b.integer);
     return v;
   }
   static constexpr std::pair<const char*, KernelExpr::Kind> kOps[] = {
@@ -327,12 +335,7 @@ Value KernelElaborator::FoldBinary(const std::string& op, const Value& a, const 
   const double x = number(a), y = number(b);
   if (!DirectionOf(op).empty() && a.kind != Value::Kind::kBool && b.kind != Value::Kind::kBool) {
     v.kind = Value::Kind::kBool;
-    v.integer = op == "=="   ? x == y
-                : op == "!=" ? x != y
-                : op == "<"  ? x < y
-                : op == "<=" ? x <= y
-                : op == ">"  ? x > y
-                             : x >= y;
+    v.integer = Holds(op, x, y);
     return v;
   }
   if (a.kind == Value::Kind::kBool || b.kind == Value::Kind::kBool || op.size() != 1 ||

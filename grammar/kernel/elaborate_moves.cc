@@ -140,15 +140,7 @@ Value KernelElaborator::RandomBits(const Arguments& args, Loc loc) {
   Dims dims;
   std::vector<KernelExpr> ignored;
   if (!DimList(*args.positional[1], &dims, &ignored)) return {};
-  const auto number = [&](int64_t n) {
-    Value v;
-    v.kind = Value::Kind::kInteger;
-    v.integer = n;
-    v.expr = KernelExpr::Const(n);
-    v.loc = loc;
-    v.end = region_->nodes.size();
-    return v;
-  };
+  const auto number = [&](int64_t n) { return Integer(n, loc); };
   const auto binary = [&](Op op, Value a, Value b) {
     if (a) a.end = region_->nodes.size();
     if (b) b.end = region_->nodes.size();
