@@ -398,10 +398,10 @@ bool Reader::ReadPredecessors(Scope* scope, std::vector<Instruction*>* instructi
     if (token.kind != Tok::kName && token.kind != Tok::kIdent) {
       return Expected("an instruction name");
     }
-    auto found = scope->names.find(token.text);
-    if (found == scope->names.end()) return UndefinedName(*scope, token.text, token.loc);
-    if (!found->second) return false;
-    instructions->push_back(found->second);
+    Instruction* const* found = scope->names.Find(token.text);
+    if (!found) return UndefinedName(*scope, token.text, token.loc);
+    if (!*found) return false;
+    instructions->push_back(*found);
     lexer_.Next();
   } while (Accept(','));
   return Expect('}', "or ',' between the control predecessors");

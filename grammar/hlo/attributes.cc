@@ -216,7 +216,7 @@ bool Reader::ReadMetadata(std::unique_ptr<Metadata>* metadata) {
 bool Reader::ReadMetadataField(absl::string_view field, Metadata* metadata) {
   struct Text {
     absl::string_view name;
-    std::string Metadata::*member;
+    SharedText Metadata::*member;
   };
   struct Number {
     absl::string_view name;
@@ -233,7 +233,7 @@ bool Reader::ReadMetadataField(absl::string_view field, Metadata* metadata) {
   for (const Text& text : kTexts) {
     if (text.name != field) continue;
     lexer_.Next();
-    return ReadString(&(metadata->*text.member));
+    return ReadSharedText(&(metadata->*text.member));
   }
   for (const Number& number : kNumbers) {
     if (number.name != field) continue;
@@ -260,7 +260,27 @@ bool Reader::ReadMetadataField(absl::string_view field, Metadata* metadata) {
     return Fail(DiagCode::kUnknownAttribute, loc,
                 absl::StrCat("metadata has no field '", field, "'"));
   }
-  absl::StrAppend(&metadata->other, metadata->other.empty() ? "" : " ", field, "=", text);
+  metadata->other = SharedText(
+      absl::StrCat(metadata->other.view(), metadata->other.empty() ? "" : " ", field, "=", text));
+  return true;
+}
+
+bool Reader::ReadSharedText(SharedText* text) {
+  const bool plain = lexer_.token().kind == Tok::kString && !lexer_.token().escaped;
+  absl::string_view written = lexer_.token().text;
+  std::string unescaped;
+  if (plain) {
+    lexer_.Next();
+  } else {
+    if (!ReadString(&unescaped)) return false;
+    written = unescaped;
+  }
+  auto at = texts_.find(written);
+  if (at == texts_.end()) {
+    SharedText made(written);
+    at = texts_.try_emplace(made.view(), made).first;
+  }
+  *text = at->second;
   return true;
 }
 

@@ -44,7 +44,7 @@ bool Reader::ReadInstruction(Scope* scope) {
     made = ReadRhs(scope, std::string(name), loc, false);
   }
   if (!made) {
-    scope->names.try_emplace(name, nullptr);
+    scope->names.Add(name, nullptr);
     return false;
   }
   if (!is_root) return true;
@@ -168,11 +168,10 @@ Instruction* Reader::ReadRest(Scope* scope, std::string name, Loc loc, bool nest
 bool Reader::Define(Scope* scope, std::unique_ptr<Instruction> instruction, Instruction** made) {
   *made = instruction.get();
   scope->parameters += instruction->op == Op::kParameter;
-  auto [at, fresh] = scope->names.try_emplace((*made)->name, *made);
-  if (!fresh) {
+  if (Instruction* const* before = scope->names.Add((*made)->name, *made)) {
     Fail(DiagCode::kDuplicateName, instruction->loc,
          absl::StrCat("instruction '", instruction->name, "' is already defined"));
-    if (at->second) Note(at->second->loc, "it was defined here");
+    if (*before) Note((*before)->loc, "it was defined here");
     return false;
   }
   scope->computation->instructions.push_back(std::move(instruction));
@@ -257,11 +256,10 @@ bool Reader::ReadOperand(Scope* scope, Instruction** operand) {
     return Define(scope, std::move(made), operand);
   }
   absl::string_view name = token.text;
-  auto found = scope->names.find(name);
-  if (found != scope->names.end()) {
+  if (Instruction* const* found = scope->names.Find(name)) {
     lexer_.Next();
-    if (!found->second) return false;  // reported where it was defined
-    *operand = found->second;
+    if (!*found) return false;  // reported where it was defined
+    *operand = *found;
     if (lexer_.IsPunct('#') && !ReadTuplePath(scope, operand)) return false;
     return !has_shape || CheckOperandShape(**operand, shape, loc);
   }
@@ -302,11 +300,11 @@ bool Reader::CheckOperandShape(const Instruction& operand, const Shape& declared
 }
 
 std::string Reader::FreeName(Scope* scope, absl::string_view base) {
-  if (!scope->names.contains(base)) return std::string(base);
+  if (!scope->names.Contains(base)) return std::string(base);
   int64_t& next = scope->next_name[std::string(base)];
   while (true) {
     std::string name = absl::StrCat(base, ".", ++next);
-    if (!scope->names.contains(name)) return name;
+    if (!scope->names.Contains(name)) return name;
   }
 }
 

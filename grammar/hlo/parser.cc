@@ -330,7 +330,7 @@ void Reader::ReserveLines(Scope* scope) {
   lines_counted_ = begin + std::min(at, rest.size());
   constexpr size_t kLeastBytes = 16;  // of a line with an instruction
   lines = std::min(lines, static_cast<size_t>(lines_counted_ - begin) / kLeastBytes);
-  scope->names.reserve(lines);
+  scope->names.Reserve(lines);
   scope->computation->instructions.reserve(lines);
 }
 

@@ -155,7 +155,7 @@ struct ValuePrinter {
 void AppendMetadata(const Metadata& metadata, std::string* out) {
   *out += ", metadata={";
   bool any = false;
-  auto text = [&](absl::string_view name, const std::string& value) {
+  auto text = [&](absl::string_view name, absl::string_view value) {
     if (value.empty()) return;
     absl::StrAppend(out, any ? " " : "", name, "=");
     AppendQuoted(value, out);
@@ -166,14 +166,14 @@ void AppendMetadata(const Metadata& metadata, std::string* out) {
     absl::StrAppend(out, any ? " " : "", name, "=", value);
     any = true;
   };
-  text("op_type", metadata.op_type);
-  text("op_name", metadata.op_name);
-  text("source_file", metadata.source_file);
+  text("op_type", metadata.op_type.view());
+  text("op_name", metadata.op_name.view());
+  text("source_file", metadata.source_file.view());
   number("source_line", metadata.source_line);
   number("source_end_line", metadata.source_end_line);
   number("source_column", metadata.source_column);
   number("source_end_column", metadata.source_end_column);
-  if (!metadata.other.empty()) absl::StrAppend(out, any ? " " : "", metadata.other);
+  if (!metadata.other.empty()) absl::StrAppend(out, any ? " " : "", metadata.other.view());
   any |= !metadata.other.empty();
   number("stack_frame_id", metadata.stack_frame_id);
   *out += '}';

@@ -12,6 +12,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "grammar/hlo/lexer.h"
+#include "grammar/hlo/scope_names.h"
 #include "src/diag/diag.h"
 #include "src/ir/hlo.h"
 #include "src/ir/op_table.h"
@@ -26,8 +27,7 @@ inline constexpr int kMaxDepth = 1024;
 // The names of one computation while it is read.
 struct Scope {
   Computation* computation = nullptr;
-  // Null: the definition failed, and uses are not reported again.
-  absl::flat_hash_map<absl::string_view, Instruction*> names;
+  ScopeNames names;
   bool implicit_parameters = false;  // a single instruction's undefined operands
   Instruction* root = nullptr;
   Loc root_loc;
@@ -129,6 +129,7 @@ class Reader {
   bool ReadRaw(std::string* text);
   bool ReadMetadata(std::unique_ptr<Metadata>* metadata);
   bool ReadMetadataField(absl::string_view field, Metadata* metadata);
+  bool ReadSharedText(SharedText* text);
 
   // ---- shapes.cc ----
   bool AtShape() const;  // the current token begins a shape
@@ -187,8 +188,9 @@ class Reader {
   std::unique_ptr<Module> module_;
   // Null: the definition failed.
   absl::flat_hash_map<absl::string_view, Computation*> computations_;
-  std::vector<Computation*> made_;       // inline and wrapped ones; named at the end
-  const char* lines_counted_ = nullptr;  // by ReserveLines, up to here
+  std::vector<Computation*> made_;  // inline and wrapped ones; named at the end
+  absl::flat_hash_map<absl::string_view, SharedText> texts_;  // of metadata, by themselves
+  const char* lines_counted_ = nullptr;                       // by ReserveLines, up to here
   int depth_ = 0;
   bool failed_ = false;
   Diag* last_ = nullptr;

@@ -238,7 +238,7 @@ std::string Module::SourceLine(const Instruction& instruction) const {
   if (!instruction.metadata) return "";
   const Metadata& metadata = *instruction.metadata;
   if (!metadata.source_file.empty()) {
-    return absl::StrCat(metadata.source_file, ":", metadata.source_line);
+    return absl::StrCat(metadata.source_file.view(), ":", metadata.source_line);
   }
   // Ids count from 1; a row of the tables may name one that is not there.
   auto row = [](const auto& table, int64_t id) {

@@ -23,6 +23,7 @@
 #include "src/diag/diag.h"
 #include "src/ir/literal.h"
 #include "src/ir/shape.h"
+#include "src/ir/shared_text.h"
 
 namespace tpuc {
 
@@ -83,10 +84,10 @@ struct Attr {
 
 // metadata={op_type="dot_general" op_name="jit(f)/dot" source_file="a.py" source_line=12}
 struct Metadata {
-  std::string op_type, op_name, source_file;
+  SharedText op_type, op_name, source_file;
   int32_t source_line = 0, source_end_line = 0, source_column = 0, source_end_column = 0;
   int32_t stack_frame_id = 0;
-  std::string other;  // further fields as printed: deduplicated_name="..." profile_type={1} ...
+  SharedText other;  // further fields as printed: deduplicated_name="..." profile_type={1} ...
   bool empty() const {
     return op_type.empty() && op_name.empty() && source_file.empty() && other.empty() &&
            !source_line && !source_end_line && !source_column && !source_end_column &&
@@ -118,7 +119,7 @@ struct Instruction {
   void Remove(AttrId id);
   // Every computation that an attribute names, in table order.
   std::vector<Computation*> CalledComputations() const;
-  absl::string_view op_name() const { return metadata ? absl::string_view(metadata->op_name) : ""; }
+  absl::string_view op_name() const { return metadata ? metadata->op_name.view() : ""; }
 };
 
 // Names in use, and the next free number of each ("add" -> "add.1").
