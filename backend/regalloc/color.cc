@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/container/btree_map.h"
+#include "absl/container/inlined_vector.h"
 #include "backend/llo/liveness.h"
 #include "backend/llo/operands.h"
 
@@ -19,7 +20,7 @@ using schedule::ClassIndex;
 struct Range {
   int64_t from, to;  // half open
 };
-using Ranges = std::vector<Range>;  // rising, disjoint
+using Ranges = absl::InlinedVector<Range, 1>;  // rising, disjoint; most have one
 
 class Colorer {
  public:

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "absl/container/inlined_vector.h"
 #include "backend/llo/operands.h"
 #include "backend/schedule/rules.h"
 
@@ -32,7 +33,7 @@ class Sinker {
   const Graph& g_;
   const Chip& chip_;
   BlockSchedule& s_;
-  std::vector<std::vector<int>> readers_;    // by value
+  std::vector<absl::InlinedVector<int, 4>> readers_;  // by value
   std::vector<int> next_pop_;                // by node: the pop that leaves its queue after it
   std::vector<std::vector<int>> occupancy_;  // by queue and cycle
 };

@@ -104,9 +104,11 @@ void Emitter::Push(llo::Block* block, Opcode op, std::vector<int64_t> sources, i
 // others.
 void Emitter::AddConstants() {
   const int64_t last = static_cast<int64_t>(program_.steps.size());
+  std::vector<std::vector<int>> buffers(program_.kernels.size());  // by kernel and operand; or -1
   for (size_t i = 0; i < program_.kernels.size(); ++i) {
     const kernel::Kernel& k = program_.kernels[i];
-    std::vector<int> constants(k.refs.size(), -1);
+    std::vector<int>& constants = buffers[i];
+    constants.assign(k.refs.size(), -1);
     for (size_t r = 0; r < k.refs.size(); ++r) {
       if (k.refs[r].IsOperand() || !k.refs[r].HasAddress()) continue;
       kernel::Buffer b;
@@ -117,13 +119,15 @@ void Emitter::AddConstants() {
       constants[r] = static_cast<int>(program_.buffers.size());
       program_.buffers.push_back(std::move(b));
     }
-    for (kernel::Step& step : program_.steps) {
-      if (step.kind != kernel::Step::Kind::kCall || step.kernel != static_cast<int>(i)) continue;
-      size_t at = 0;
-      for (size_t r = 0; r < k.refs.size(); ++r) {
-        if (constants[r] >= 0) step.operands.insert(step.operands.begin() + at, constants[r]);
-        if (constants[r] >= 0 || k.refs[r].IsOperand()) ++at;
-      }
+  }
+  for (kernel::Step& step : program_.steps) {
+    if (step.kind != kernel::Step::Kind::kCall) continue;
+    const kernel::Kernel& k = program_.kernels[step.kernel];
+    size_t at = 0;
+    for (size_t r = 0; r < k.refs.size(); ++r) {
+      const int constant = buffers[step.kernel][r];
+      if (constant >= 0) step.operands.insert(step.operands.begin() + at, constant);
+      if (constant >= 0 || k.refs[r].IsOperand()) ++at;
     }
   }
 }
