@@ -6,6 +6,7 @@
 #include "src/cli/kernel_calls.h"
 #include "src/cli/kernel_file.h"
 #include "src/cli/modules.h"
+#include "src/eval/runnable.h"
 
 namespace tpuc::cli {
 namespace {
@@ -60,11 +61,12 @@ std::optional<ReferenceRun> RunReference(std::shared_ptr<const Source> source,
   }
   std::vector<InputPort> ports;
   for (const Instruction* p : module->entry->Parameters()) ports.push_back({p->name, p->shape});
-  auto read = InputsOf(ports, options, inputs, diags);
-  if (!read) return std::nullopt;
   auto files = LoadKernelCalls(*module, nullptr, diags);
   if (!files) return std::nullopt;
   EvalOptions eval = EvalWith(*files, options.numbers);
+  if (!CanRunAll(*module, eval, diags)) return std::nullopt;
+  auto read = InputsOf(ports, options, inputs, diags);
+  if (!read) return std::nullopt;
   int64_t steps = options.max_steps;
   if (steps > 0) eval.work = &steps;
   auto result = Evaluate(*module, std::move(*read), eval, diags);

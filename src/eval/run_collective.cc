@@ -1,47 +1,12 @@
 // Communication among devices (run.h), where every group holds one device: all-reduce, all-gather,
 // all-to-all and their kin pass values on. Groups of more are a diagnostic.
-#include <cctype>
-#include <string>
-
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "src/eval/run.h"
+#include "src/eval/runnable.h"
 #include "src/eval/strided.h"
 #include "src/ir/native.h"
 
 namespace tpuc {
-namespace {
-
-// A group names two devices: "{{0,1}}", "[1,2]<=[2]", "mesh['x'=2] {'x'}".
-bool HasLargeGroup(absl::string_view groups) {
-  if (groups.empty()) return false;
-  if (groups[0] == '[') {  // [groups, members]
-    const size_t comma = groups.find(',');
-    int64_t members = 1;
-    return comma != absl::string_view::npos &&
-           (!absl::SimpleAtoi(groups.substr(comma + 1, groups.find(']') - comma - 1), &members) ||
-            members > 1);
-  }
-  if (groups[0] != '{') {  // a mesh: an axis of more than one device among those named
-    return groups.find("{}") == absl::string_view::npos;
-  }
-  int depth = 0;
-  for (char c : groups) {
-    depth += c == '{' ? 1 : c == '}' ? -1 : 0;
-    if (c == ',' && depth == 2) return true;
-  }
-  return false;
-}
-
-int64_t HeaderNumber(const Module& module, absl::string_view name) {
-  for (const auto& [key, value] : module.other_attributes) {
-    int64_t number;
-    if (key == name && absl::SimpleAtoi(value, &number)) return number;
-  }
-  return 1;
-}
-
-}  // namespace
 
 std::optional<Value> Run::Collective(const Instruction& in, Operands* operands) {
   switch (in.op) {
@@ -55,23 +20,7 @@ std::optional<Value> Run::Collective(const Instruction& in, Operands* operands) 
     default:
       break;
   }
-  const absl::string_view groups = in.StringAttr(AttrId::kReplicaGroups);
-  const bool all = groups.empty() || groups == "{}";
-  const int64_t devices =
-      HeaderNumber(module_, "replica_count") * HeaderNumber(module_, "num_partitions");
-  if (HasLargeGroup(groups) || (all && devices > 1)) {
-    return Unsupported(in, absl::StrCat(OpName(in.op), " among several devices"));
-  }
-  const AttrValue* pairs = in.Find(AttrId::kSourceTargetPairs);
-  if (pairs != nullptr) {
-    for (const Ints& pair : std::get<std::vector<Ints>>(*pairs)) {
-      if (pair.size() == 2 && pair[0] == 0 && pair[1] == 0) continue;
-      return Unsupported(in, absl::StrCat(OpName(in.op), " between devices"));
-    }
-    if (std::get<std::vector<Ints>>(*pairs).empty() || in.Has(AttrId::kSliceSizes)) {
-      return Unsupported(in, absl::StrCat(OpName(in.op), " without a source"));
-    }
-  }
+  if (!CanRun(module_, in, options_, diags_)) return std::nullopt;
   if (in.op == Op::kRaggedAllToAll) return RaggedAllToAll(in, operands);
   // One device: what each sends is what it gets.
   Shape given = operands->size() == 1 ? in.operands[0]->shape : Shape::Tuple({});

@@ -11,6 +11,7 @@
 #include "src/eval/operation.h"
 #include "src/eval/random.h"
 #include "src/eval/run.h"
+#include "src/eval/runnable.h"
 #include "src/ir/native.h"
 #include "src/ir/op_table.h"
 
@@ -79,13 +80,7 @@ std::optional<Value> Run::Constant(const Instruction& in) {
       return value;
     }
   };
-  if (in.literal->elided()) {
-    Diag& diag = diags_->Add(DiagCode::kEvalElided, module_.source, in.loc,
-                             absl::StrCat("the value of constant ", in.name,
-                                          " was left out when the program was printed"));
-    diag.hint = "print the module with all constants (XLA: print_large_constants)";
-    return std::nullopt;
-  }
+  if (!CanRun(module_, in, options_, diags_)) return std::nullopt;
   return View{}(*in.literal);
 }
 
@@ -132,9 +127,8 @@ std::optional<Value> Run::Evaluate(const Instruction& in, Operands* operands) {
     case Op::kRecv:
     case Op::kSendDone:
     case Op::kRecvDone:
-      return Unsupported(in, absl::StrCat(OpName(in.op),
-                                          ": it speaks with a host or device that is "
-                                          "not there"));
+      CHECK_MSG(!CanRun(module_, in, options_, diags_), "communication on one device");
+      return std::nullopt;
     case Op::kBroadcast:
       if (Top().plan->splat[Top().next]) return std::move((*operands)[0]);
       break;
@@ -284,7 +278,7 @@ std::optional<Value> Run::Operation(const Instruction& in, Operands* operands) {
 
 std::optional<Value> Run::CustomCall(const Instruction& in, Operands* operands) {
   if (!Fits(in, in.shape.LiteralBytes())) return std::nullopt;
-  const std::string target(in.StringAttr(AttrId::kCustomCallTarget));
+  if (!CanRun(module_, in, options_, diags_)) return std::nullopt;
   if (PassesOn(in)) return std::move((*operands)[0]);
   std::vector<Literal> arrays;
   std::optional<std::vector<Literal>> results;
@@ -293,12 +287,10 @@ std::optional<Value> Run::CustomCall(const Instruction& in, Operands* operands) 
     std::string error;
     results = RunKnownCall(in, arrays, &error);
     if (!results) return Unsupported(in, error);
-  } else if (options_.custom_call) {
+  } else {
     for (const Value& operand : *operands) CollectLeaves(operand, &arrays);
     results = options_.custom_call(in, std::move(arrays), diags_);
     if (!results) return std::nullopt;
-  } else {
-    return Unsupported(in, absl::StrCat("custom-call to \"", target, "\""));
   }
   CHECK_MSG(static_cast<int64_t>(results->size()) == in.shape.LeafCount(), "custom_call results");
   size_t next = 0;
