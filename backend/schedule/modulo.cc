@@ -1,93 +1,25 @@
-// Modulo scheduling without backtracking, on groups: an instruction alone, or a push with its pops.
+// Placing groups in the modulo reservation table (modulo_scheduler.h).
 #include "backend/schedule/modulo.h"
 
 #include <algorithm>
-#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "backend/llo/operands.h"
+#include "backend/schedule/modulo_scheduler.h"
 #include "backend/schedule/rules.h"
-#include "backend/schedule/slots.h"
 
 namespace tpuc::schedule {
-namespace {
 
 using isa::Inst;
-using isa::RegClass;
 
-struct Group {
-  std::vector<std::pair<int, int>> nodes;  // node, offset from the group's time
-  bool xlu = false, xpose = false;
-  int unit = -1;
-  int time = -1;
-  int height = 0;
-  int no_sooner = 0;  // for the sake of registers
-};
-struct GroupEdge {
-  int other = 0, latency = 0, distance = 0;  // latency between group times
-};
-
-class Scheduler {
- public:
-  Scheduler(const LoopGraph& graph, const Chip& chip) : g_(graph), chip_(chip) { MakeGroups(); }
-  void NoSoonerThan(const std::vector<int32_t>& listed);
-  bool Feasible(int ii) {
-    ii_ = ii;
-    return FindHeights();
-  }
-  bool Try(int ii, Urgency urgency, ModuloTimes* out);
-  // The nodes of a chain that cannot keep up with the interval; empty: there is none.
-  std::vector<int> SlowChain(int ii, int* latency, int* trips);
-
- private:
-  const Inst& inst(int node) const { return g_.block->insts[node]; }
-  void MakeGroups();
-  void AddPops(Group* group, int push, int first, int apart);
-  bool FindHeights();
-  bool Fits(const Group& group, int time);
-  bool TakesFairShare(const Group& group, int time) const;
-  int FreeXlu(const Group& group, int time) const;
-  bool Place(int group);
-  int64_t EarliestOf(int group) const;
-  int CostOfForcing(int group, int64_t time);
-  void Force(int group);
-  void Evict(int group);
-  void MakeRoom(int group, int node, int row);
-  void MakeXluFree(int group);
-  void Reserve(const Group& group, bool add);
-  int Row(int time) const { return ((time % ii_) + ii_) % ii_; }
-  struct Life;
-  void FindLives(const Group& group, std::vector<Life>* lives) const;
-  void SinkFloating();
-  void ShortenLives();
-  bool QueuesHold() const;
-
-  const LoopGraph& g_;
-  const Chip& chip_;
-  int ii_ = 0;
-  std::vector<Group> groups_;
-  std::vector<int> group_of_, offset_of_;  // by node
-  std::vector<std::vector<int>> touched_;  // registers written or read, by node
-  std::vector<std::vector<GroupEdge>> out_, in_;
-  std::vector<SlotUse> slots_;
-  std::vector<int> loads_, stores_, valus_;  // by row
-  std::vector<std::vector<int>> at_;         // by row: groups that issue there
-  std::vector<int64_t> forced_;              // by group: where it was last put by force
-  std::set<std::pair<int, int>> left_;       // to be placed: highest first
-  int total_loads_ = 0, total_stores_ = 0, total_valus_ = 0;
-  int fair_loads_ = 0, fair_stores_ = 0, fair_valus_ = 0;
-  std::vector<std::vector<char>> commands_;   // by XLU and row
-  std::vector<std::vector<int>> transposes_;  // by XLU: rows where one starts
-};
-
-void Scheduler::AddPops(Group* group, int push, int first, int apart) {
+void ModuloScheduler::AddPops(Group* group, int push, int first, int apart) {
   const std::vector<int32_t>& pops = g_.pops[push];
   for (size_t k = 0; k < pops.size(); ++k) {
     group->nodes.push_back({pops[k], first + static_cast<int>(k) * apart});
   }
 }
 
-void Scheduler::MakeGroups() {
+void ModuloScheduler::MakeGroups() {
   group_of_.assign(g_.size, -1);
   offset_of_.assign(g_.size, 0);
   int xlu_latency = 0;  // of all kinds in the loop, so that one queue keeps its order
@@ -147,7 +79,7 @@ void Scheduler::MakeGroups() {
 }
 
 // Longest paths under the interval; false if some chain of trips cannot keep up with it.
-bool Scheduler::FindHeights() {
+bool ModuloScheduler::FindHeights() {
   for (Group& group : groups_) group.height = group.nodes.back().second;
   int n = groups_.size();
   for (int round = 0; round <= n + 1; ++round) {
@@ -168,7 +100,7 @@ bool Scheduler::FindHeights() {
   return false;
 }
 
-std::vector<int> Scheduler::SlowChain(int ii, int* latency, int* trips) {
+std::vector<int> ModuloScheduler::SlowChain(int ii, int* latency, int* trips) {
   ii_ = ii;
   int n = groups_.size(), changed = -1;
   std::vector<const GroupEdge*> next(n, nullptr);
@@ -201,7 +133,7 @@ std::vector<int> Scheduler::SlowChain(int ii, int* latency, int* trips) {
   return chain;
 }
 
-int Scheduler::FreeXlu(const Group& group, int time) const {
+int ModuloScheduler::FreeXlu(const Group& group, int time) const {
   int step = chip_.interval(IntervalKey::kXlu);
   int whole = chip_.interval(IntervalKey::kXposeGroup);
   if (step > ii_ || (group.xpose && whole > ii_)) return -1;
@@ -226,7 +158,7 @@ int Scheduler::FreeXlu(const Group& group, int time) const {
   return -1;
 }
 
-bool Scheduler::Fits(const Group& group, int time) {
+bool ModuloScheduler::Fits(const Group& group, int time) {
   size_t placed = 0;
   for (; placed < group.nodes.size(); ++placed) {  // members may share rows
     auto [node, offset] = group.nodes[placed];
@@ -244,7 +176,7 @@ bool Scheduler::Fits(const Group& group, int time) {
 
 // Loads and stores share positions, and so do vector arithmetic and EUP starts: an even share of
 // each in every row leaves room for the other.
-bool Scheduler::TakesFairShare(const Group& group, int time) const {
+bool ModuloScheduler::TakesFairShare(const Group& group, int time) const {
   if (group.nodes.size() > 1) return true;
   switch (isa::Info(inst(group.nodes[0].first).op).slot) {
     case isa::Slot::kLoad:
@@ -258,7 +190,7 @@ bool Scheduler::TakesFairShare(const Group& group, int time) const {
   }
 }
 
-void Scheduler::Reserve(const Group& group, bool add) {
+void ModuloScheduler::Reserve(const Group& group, bool add) {
   for (auto [node, offset] : group.nodes) {
     SlotUse& row = slots_[Row(group.time + offset)];
     if (add)
@@ -291,7 +223,7 @@ void Scheduler::Reserve(const Group& group, bool add) {
 
 // Results stay in their queue until the listed schedule takes them: their push is to be as much
 // later.
-void Scheduler::NoSoonerThan(const std::vector<int32_t>& listed) {
+void ModuloScheduler::NoSoonerThan(const std::vector<int32_t>& listed) {
   for (Group& group : groups_) {
     for (auto [node, offset] : group.nodes) {
       group.no_sooner = std::max(group.no_sooner, listed[node] - offset);
@@ -299,7 +231,7 @@ void Scheduler::NoSoonerThan(const std::vector<int32_t>& listed) {
   }
 }
 
-int64_t Scheduler::EarliestOf(int g) const {
+int64_t ModuloScheduler::EarliestOf(int g) const {
   int64_t low = groups_[g].no_sooner;
   for (const GroupEdge& e : in_[g]) {
     const Group& other = groups_[e.other];
@@ -309,7 +241,7 @@ int64_t Scheduler::EarliestOf(int g) const {
   return low;
 }
 
-bool Scheduler::Place(int g) {
+bool ModuloScheduler::Place(int g) {
   Group& group = groups_[g];
   int64_t low = EarliestOf(g), high = int64_t{1} << 40;
   for (const GroupEdge& e : out_[g]) {
@@ -332,7 +264,7 @@ bool Scheduler::Place(int g) {
 }
 
 // How many would have to go.
-int Scheduler::CostOfForcing(int g, int64_t time) {
+int ModuloScheduler::CostOfForcing(int g, int64_t time) {
   const Group& group = groups_[g];
   int cost = 0;
   if (group.xlu && FreeXlu(group, time) < 0) cost += 2;
@@ -347,7 +279,7 @@ int Scheduler::CostOfForcing(int g, int64_t time) {
   return cost;
 }
 
-void Scheduler::Evict(int g) {
+void ModuloScheduler::Evict(int g) {
   Group& group = groups_[g];
   if (group.time < 0) return;
   Reserve(group, false);
@@ -357,7 +289,7 @@ void Scheduler::Evict(int g) {
 }
 
 // Those of the row that use what the node needs go, the least urgent first.
-void Scheduler::MakeRoom(int self, int node, int row) {
+void ModuloScheduler::MakeRoom(int self, int node, int row) {
   while (!slots_[row].Fits(inst(node), chip_)) {
     isa::Slot slot = isa::Info(inst(node).op).slot;
     // Its own kind, unless it is positions shared with loads that are short.
@@ -381,7 +313,7 @@ void Scheduler::MakeRoom(int self, int node, int row) {
   }
 }
 
-void Scheduler::MakeXluFree(int g) {
+void ModuloScheduler::MakeXluFree(int g) {
   Group& group = groups_[g];
   int first = group.unit >= 0 ? group.unit : 0, step = chip_.interval(IntervalKey::kXlu);
   if (FreeXlu(group, group.time) >= 0) return;
@@ -404,7 +336,7 @@ void Scheduler::MakeXluFree(int g) {
 }
 
 // Puts a group where it displaces least; what is in its way is placed again.
-void Scheduler::Force(int g) {
+void ModuloScheduler::Force(int g) {
   Group& group = groups_[g];
   int64_t low = EarliestOf(g), best = low;
   int best_cost = 1 << 30;
@@ -445,173 +377,8 @@ void Scheduler::Force(int g) {
   }
 }
 
-// What a group and the other users of one of its registers do to that register's life in a trip.
-struct Scheduler::Life {
-  int64_t first = 0, last = 0;    // of the others; first > last: there are none
-  int64_t writes = 0, reads = 0;  // the group's own first write and last read, from its time
-  bool has_write = false, has_read = false;
-  int weight = 1;
-
-  int64_t Length(int64_t time) const {
-    int64_t from = first, to = last;
-    if (has_write) from = std::min(from, time + writes);
-    if (has_read) to = std::max(to, time + reads);
-    return weight * std::max<int64_t>(0, to - from);
-  }
-};
-
-void Scheduler::FindLives(const Group& group, std::vector<Life>* lives) const {
-  constexpr int64_t kFar = int64_t{1} << 40;
-  lives->clear();
-  int self = group_of_[group.nodes[0].first];
-  std::vector<int> seen;
-  for (auto [member, unused] : group.nodes) {
-    for (int index : touched_[member]) {
-      const LoopRegister& r = g_.registers[index];
-      if (r.fixed) continue;
-      // A mask or predicate register is as scarce as four of the others.
-      int weight = r.reg.cls == RegClass::kVector || r.reg.cls == RegClass::kScalar ? 1 : 4;
-      if (std::find(seen.begin(), seen.end(), index) != seen.end()) continue;
-      seen.push_back(index);
-      Life life;
-      life.first = kFar;
-      life.last = -kFar;
-      life.weight = weight;
-      auto note = [&](int n, bool write, int later) {
-        if (g_.dead[n]) return;
-        int64_t offset = offset_of_[n] + later;
-        if (group_of_[n] == self) {
-          int64_t& own = write ? life.writes : life.reads;
-          bool& has = write ? life.has_write : life.has_read;
-          own = !has ? offset : write ? std::min(own, offset) : std::max(own, offset);
-          has = true;
-        } else if (write) {
-          life.first = std::min(life.first, groups_[group_of_[n]].time + offset);
-        } else {
-          life.last = std::max(life.last, groups_[group_of_[n]].time + offset);
-        }
-      };
-      for (int n : r.writes) note(n, true, 0);
-      for (int n : r.reads) note(n, false, 0);
-      for (int n : r.reads_of_last) note(n, false, ii_);
-      lives->push_back(life);
-    }
-  }
-}
-
-// What needs no result of a long queue (MXU, XLU) could be made at any time: as late as its readers
-// allow, together with what it is made of.
-void Scheduler::SinkFloating() {
-  std::vector<char> floats(groups_.size(), 1);
-  for (size_t g = 0; g < groups_.size(); ++g) {
-    const isa::Unit unit = isa::Info(inst(groups_[g].nodes[0].first).op).unit;
-    floats[g] = unit != isa::Unit::kMxu && unit != isa::Unit::kXlu;
-  }
-  std::vector<std::pair<int, int>> flow;  // groups: writer, reader
-  std::vector<char> read(groups_.size(), 0);
-  for (const LoopRegister& r : g_.registers) {
-    for (int w : r.writes) {
-      if (g_.dead[w]) continue;
-      const int from = group_of_[w];
-      for (const std::vector<int>* list : {&r.reads, &r.reads_of_last}) {
-        for (int n : *list) {
-          if (g_.dead[n] || group_of_[n] == from) continue;
-          flow.push_back({from, group_of_[n]});
-          read[from] = 1;
-        }
-      }
-      if (r.live_out || r.fixed) floats[from] = 0;
-    }
-  }
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (auto [from, to] : flow) {
-      if (floats[from] || !floats[to]) continue;
-      floats[to] = 0;
-      changed = true;
-    }
-  }
-  std::vector<int> order(groups_.size());
-  for (size_t g = 0; g < order.size(); ++g) order[g] = g;
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int a, int b) { return groups_[a].time > groups_[b].time; });
-  constexpr int64_t kNone = int64_t{1} << 40;
-  for (int g : order) {
-    Group& group = groups_[g];
-    if (!floats[g] || !read[g]) continue;
-    int64_t high = kNone;
-    for (const GroupEdge& e : out_[g]) {
-      if (e.other == g) continue;
-      high = std::min(high, groups_[e.other].time - e.latency + int64_t{ii_} * e.distance);
-    }
-    if (high == kNone || high <= group.time) continue;
-    Reserve(group, false);
-    for (int64_t t = high; t > std::max<int64_t>(group.time, high - ii_); --t) {
-      if (!Fits(group, t)) continue;
-      group.time = t;
-      break;
-    }
-    Reserve(group, true);
-  }
-}
-
-// Moves groups to where registers are held for the least time, as far as their neighbours allow.
-void Scheduler::ShortenLives() {
-  constexpr int kPasses = 4, kLooked = 512, kLookedByGroups = 64;
-  std::vector<int> order(groups_.size());
-  for (size_t g = 0; g < order.size(); ++g) order[g] = g;
-  std::vector<Life> lives;
-  for (int pass = 0; pass < kPasses; ++pass) {
-    bool late = pass % 2 == 0, moved = false;  // readers first, then writers
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-      return late ? groups_[a].time > groups_[b].time : groups_[a].time < groups_[b].time;
-    });
-    for (int g : order) {
-      Group& group = groups_[g];
-      FindLives(group, &lives);
-      if (lives.empty()) continue;
-      int64_t low = group.time - ii_ + 1, high = group.time + ii_ - 1;
-      for (const GroupEdge& e : in_[g]) {
-        if (e.other == g) continue;
-        low = std::max(low, groups_[e.other].time + e.latency - int64_t{ii_} * e.distance);
-      }
-      for (const GroupEdge& e : out_[g]) {
-        if (e.other == g) continue;
-        high = std::min(high, groups_[e.other].time - e.latency + int64_t{ii_} * e.distance);
-      }
-      int looked = group.nodes.size() > 1 ? kLookedByGroups : kLooked;
-      low = std::max<int64_t>(low, group.time - looked);
-      high = std::min<int64_t>(high, group.time + looked);
-      auto cost = [&](int64_t time) {
-        int64_t sum = 0;
-        for (const Life& life : lives) sum += life.Length(time);
-        return sum;
-      };
-      Reserve(group, false);
-      int64_t best = cost(group.time), now = group.time;
-      bool best_is_now = true;
-      for (int64_t k = 0; k <= high - low; ++k) {
-        int64_t t = late ? high - k : low + k;
-        // Late at no cost is worth it: what it reads may follow.
-        int64_t there = cost(t);
-        bool better = there < best || (late && t > now && best_is_now && there == best);
-        if (t == now || !better) continue;
-        int unit = group.xlu ? FreeXlu(group, t) : group.unit;
-        if ((group.xlu && unit < 0) || !Fits(group, t)) continue;
-        best = there;
-        best_is_now = false;
-        group.unit = unit;
-        group.time = t;
-        moved = true;
-      }
-      Reserve(group, true);
-    }
-    if (!moved && pass > 0) break;
-  }
-}
-
 // Never more results in a queue than it holds, trips in flight together.
-bool Scheduler::QueuesHold() const {
+bool ModuloScheduler::QueuesHold() const {
   int queues = QueueCount(chip_);
   std::vector<std::vector<int>> entries(queues, std::vector<int>(ii_, 0));
   for (const Group& group : groups_) {
@@ -631,7 +398,7 @@ bool Scheduler::QueuesHold() const {
   return true;
 }
 
-bool Scheduler::Try(int ii, Urgency urgency, ModuloTimes* out) {
+bool ModuloScheduler::Try(int ii, Urgency urgency, ModuloTimes* out) {
   ii_ = ii;
   for (Group& group : groups_) {
     group.time = -1;
@@ -684,30 +451,8 @@ bool Scheduler::Try(int ii, Urgency urgency, ModuloTimes* out) {
   return true;
 }
 
-// First write and last event of a trip's value of a register; false: it is never written.
-bool Lifetime(const LoopGraph& g, const ModuloTimes& times, const LoopRegister& r, const Chip& chip,
-              int* from, int* to) {
-  *from = -1;
-  *to = 0;
-  for (int n : r.writes) {
-    if (g.dead[n]) continue;
-    if (*from < 0 || times.time[n] < *from) *from = times.time[n];
-    *to = std::max(*to, times.time[n] + 1);
-  }
-  for (int n : r.reads) *to = std::max(*to, g.dead[n] ? 0 : times.time[n]);
-  for (int n : r.reads_of_last) *to = std::max(*to, g.dead[n] ? 0 : times.time[n] + times.ii);
-  for (bool of_last : {false, true}) {
-    for (int n : of_last ? r.bases_of_last : r.bases) {
-      if (!g.dead[n]) *to = std::max(*to, *from + ChooseBase(g, times, r, n, of_last, chip).age);
-    }
-  }
-  return *from >= 0;
-}
-
-}  // namespace
-
 LoopBound RecurrenceBound(const LoopGraph& graph, int floor, const Chip& chip) {
-  Scheduler scheduler(graph, chip);
+  ModuloScheduler scheduler(graph, chip);
   LoopBound bound;
   bound.cycles = floor;
   if (scheduler.Feasible(floor)) return bound;
@@ -736,7 +481,7 @@ LoopBound RecurrenceBound(const LoopGraph& graph, int floor, const Chip& chip) {
 
 bool ModuloSchedule(const LoopGraph& graph, const Chip& chip, Urgency urgency,
                     const std::vector<int32_t>& listed, int from, int to, ModuloTimes* out) {
-  Scheduler scheduler(graph, chip);
+  ModuloScheduler scheduler(graph, chip);
   if (urgency == Urgency::kAsListed) scheduler.NoSoonerThan(listed);
   for (int ii = std::max(1, from); ii <= to; ii += 1 + ii / 32) {
     // Heights are not needed for program order, and chains are kept by placing along them.
@@ -744,39 +489,6 @@ bool ModuloSchedule(const LoopGraph& graph, const Chip& chip, Urgency urgency,
     if (scheduler.Try(ii, urgency, out)) return true;
   }
   return false;
-}
-
-BaseChoice ChooseBase(const LoopGraph& g, const ModuloTimes& times, const LoopRegister& r, int node,
-                      bool of_last, const Chip& chip) {
-  int age = times.time[node] + (of_last ? times.ii : 0) - times.time[r.writes[0]];
-  int latency = Latency(g.block->insts[r.writes[0]], chip);
-  int trips = std::max(0, (age - latency) / times.ii);
-  return {trips, age - trips * times.ii};
-}
-
-int ModuloPressure(const LoopGraph& g, const ModuloTimes& times, RegClass cls, const Chip& chip) {
-  std::vector<int> live(times.ii, 0);
-  int whole = 0;
-  for (const LoopRegister& r : g.registers) {
-    int from, to;
-    if (r.reg.cls != cls || !Lifetime(g, times, r, chip, &from, &to)) continue;
-    if (r.fixed) {
-      ++whole;
-      continue;
-    }
-    for (int t = from + 1; t <= std::max(to, from + 1); ++t) ++live[t % times.ii];
-  }
-  return whole + *std::max_element(live.begin(), live.end());
-}
-
-int CopiesNeeded(const LoopGraph& g, const ModuloTimes& times, const Chip& chip) {
-  int copies = 1;
-  for (const LoopRegister& r : g.registers) {
-    int from, to;
-    if (r.fixed || !Lifetime(g, times, r, chip, &from, &to)) continue;
-    copies = std::max(copies, (to - from + times.ii - 1) / times.ii);
-  }
-  return copies;
 }
 
 }  // namespace tpuc::schedule
