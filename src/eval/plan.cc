@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "src/diag/check.h"
+#include "src/eval/order.h"
 #include "src/ir/op_table.h"
 
 namespace tpuc {
@@ -13,21 +14,33 @@ namespace {
 
 bool IsElement(const Instruction& in) { return in.op == Op::kGetTupleElement; }
 
-// Who takes an element: scanning backwards, the first reader of it.
-void FindTakers(const Computation& computation, Plan* plan) {
-  const int n = static_cast<int>(computation.instructions.size());
-  std::vector<bool> whole(n, false);  // read by more than get-tuple-element
-  whole[plan->root] = true;
-  for (int i = 0; i < n; ++i) {
-    if (!plan->needed[i] || IsElement(*computation.instructions[i])) continue;
+// Who reads a value last and who takes an element: scanning backwards, the first reader. A value
+// that is computed again is another one before.
+void FindLast(const Computation& computation, Plan* plan) {
+  const size_t n = computation.instructions.size(), steps = plan->steps.size();
+  std::vector<bool> whole(n, false), read_later(n, false);
+  whole[plan->root] = read_later[plan->root] = true;  // whole: read by more than get-tuple-element
+  for (int i : plan->steps) {
+    if (IsElement(*computation.instructions[i])) continue;
     for (int operand : plan->operands[i]) whole[operand] = true;
   }
-  absl::flat_hash_set<std::pair<int, int64_t>> read;
-  for (int i = n; i-- > 0;) {
+  plan->last.resize(steps);
+  plan->takes_element.resize(steps, false);
+  absl::flat_hash_map<int, absl::flat_hash_set<int64_t>> read;  // elements of each tuple
+  for (size_t s = steps; s-- > 0;) {
+    const int i = plan->steps[s];
+    const std::vector<int>& operands = plan->operands[i];
     const Instruction& in = *computation.instructions[i];
-    if (!plan->needed[i] || !IsElement(in) || whole[plan->operands[i][0]]) continue;
-    const std::pair<int, int64_t> element{plan->operands[i][0], in.IntAttr(AttrId::kIndex)};
-    plan->takes_element[i] = read.insert(element).second;
+    read_later[i] = i == plan->root;
+    if (in.shape.IsTuple()) read.erase(i);
+    if (IsElement(in) && !whole[operands[0]]) {
+      plan->takes_element[s] = read[operands[0]].insert(in.IntAttr(AttrId::kIndex)).second;
+    }
+    plan->last[s].resize(operands.size());
+    for (size_t j = operands.size(); j-- > 0;) {
+      plan->last[s][j] = !read_later[operands[j]];
+      read_later[operands[j]] = true;
+    }
   }
 }
 
@@ -122,6 +135,20 @@ void FindKept(const Computation& computation, bool is_body, Plan* plan) {
   }
 }
 
+// What the root depends on, and what takes random numbers.
+void FindNeeded(const Computation& computation, Plan* plan) {
+  const int n = static_cast<int>(computation.instructions.size());
+  plan->needed.resize(n, false);
+  plan->random.resize(n, false);
+  plan->needed[plan->root] = true;
+  for (int i = n - 1; i >= 0; --i) {
+    if (!plan->needed[i])
+      plan->needed[i] = plan->random[i] = TakesRandom(*computation.instructions[i]);
+    if (!plan->needed[i]) continue;
+    for (int operand : plan->operands[i]) plan->needed[operand] = true;
+  }
+}
+
 // Takes an operand of one element for an array of equal ones (elementwise.h).
 bool TakesSplats(const Instruction& in) {
   switch (in.op) {
@@ -180,9 +207,6 @@ Plan MakePlan(const Computation& computation, bool is_body) {
   absl::flat_hash_map<const Instruction*, int> position;
   Plan plan;
   plan.operands.resize(n);
-  plan.last.resize(n);
-  plan.needed.resize(n, false);
-  plan.takes_element.resize(n, false);
   plan.dynamic.resize(n, false);
   std::vector<bool> is_dynamic(n, false);
   for (int i = 0; i < n; ++i) {
@@ -203,24 +227,10 @@ Plan MakePlan(const Computation& computation, bool is_body) {
     }
   }
   plan.root = position.at(computation.root);
-  plan.needed[plan.root] = true;
-  std::vector<bool> read_later(n, false);
-  read_later[plan.root] = true;
-  plan.random.resize(n, false);
-  for (int i = n - 1; i >= 0; --i) {
-    if (!plan.needed[i])
-      plan.needed[i] = plan.random[i] = TakesRandom(*computation.instructions[i]);
-    if (!plan.needed[i]) continue;
-    plan.last[i].resize(plan.operands[i].size());
-    for (size_t j = plan.operands[i].size(); j-- > 0;) {
-      const int operand = plan.operands[i][j];
-      plan.needed[operand] = true;
-      plan.last[i][j] = !read_later[operand];
-      read_later[operand] = true;
-    }
-  }
+  FindNeeded(computation, &plan);
   FindSplats(computation, &plan);
-  FindTakers(computation, &plan);
+  plan.steps = StepsOf(computation, plan);
+  FindLast(computation, &plan);
   FindKept(computation, is_body, &plan);
   return plan;
 }

@@ -1,6 +1,6 @@
 // What running a computation needs to know about it, found once: which instructions the root
-// depends on, where operands stand, who reads a value last, and what stays the same from one time
-// to the next.
+// depends on, in which order they run, where operands stand, who reads a value last, and what stays
+// the same from one time to the next.
 #pragma once
 
 #include <vector>
@@ -11,11 +11,13 @@ namespace tpuc {
 
 struct Plan {
   std::vector<std::vector<int>> operands;  // positions in the computation, an instruction each
-  std::vector<std::vector<bool>> last;     // of each operand: nobody reads the value after it
   std::vector<bool> needed;                // the root depends on it, or it takes random numbers
   std::vector<bool> random;                // nobody reads it: only the latter
-  // A get-tuple-element that is the last to read this element of a tuple that is only read so: it
-  // takes the element, which may then be written in place.
+  // What runs, in this order (order.h): positions, without parameters; one may come again.
+  std::vector<int> steps;
+  std::vector<std::vector<bool>> last;  // a step's operands: nobody reads the value after it
+  // The step is a get-tuple-element that is the last to read this element of a tuple that is only
+  // read so: it takes the element, which may then be written in place.
   std::vector<bool> takes_element;
   // A broadcast of one element that only operations read which take one element for as many as they
   // want: the element passes for the array.

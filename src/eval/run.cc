@@ -71,7 +71,7 @@ void Run::Push(Kind kind, const Computation& computation, Operands arguments) {
   frame.computation = &computation;
   frame.plan = &plan;
   frame.kind = kind;
-  frame.next = 0;
+  frame.step = 0;
   frame.loop.reset();
   frame.values.resize(computation.instructions.size());
   const bool again = kept != nullptr && kept->filled;
@@ -100,20 +100,23 @@ bool Run::Call(const Instruction& in, Kind kind, const Computation& computation,
 
 void Run::Finish(Value value) {
   Frame& frame = Top();
-  if (frame.kept && frame.plan->kept[frame.next]) frame.kept->values[frame.next] = value;
-  frame.values[frame.next++] = std::move(value);
+  const int next = frame.next();
+  if (frame.kept && frame.plan->kept[next]) frame.kept->values[next] = value;
+  frame.values[next] = std::move(value);
+  ++frame.step;
 }
 
 std::optional<Value> Run::Execute(const Computation& computation, Operands arguments) {
   Push(Kind::kCall, computation, std::move(arguments));
   while (true) {
     Frame& frame = Top();
-    if (frame.next == static_cast<int>(frame.computation->instructions.size())) {
+    if (frame.step == frame.plan->steps.size()) {
       if (depth_ == 1) return std::move(frame.values[frame.plan->root]);
       if (!Return()) return std::nullopt;
-    } else if (!(*frame.needed)[frame.next] || frame.values[frame.next].literal) {
-      ++frame.next;  // nobody asks, or it is there: a parameter, a kept value
-    } else if (!Step(*frame.computation->instructions[frame.next])) {
+    } else if (const int next = frame.next();
+               !(*frame.needed)[next] || frame.values[next].literal) {
+      ++frame.step;  // nobody asks, or it is there: a kept value
+    } else if (!Step(*frame.computation->instructions[next])) {
       return std::nullopt;
     }
   }
@@ -128,8 +131,8 @@ bool Run::Return() {
   if (ended.kept) ended.kept->filled = true;
   --depth_;
   Frame& frame = Top();
-  const Instruction& in = *frame.computation->instructions[frame.next];
-  Value& place = frame.values[frame.next];  // a loop keeps its state here, async its operands
+  const Instruction& in = *frame.computation->instructions[frame.next()];
+  Value& place = frame.values[frame.next()];  // a loop keeps its state here, async its operands
   switch (kind) {
     case Kind::kCall:
       if (in.op == Op::kFusion && !HoldsTypes(result, in.shape)) {
@@ -193,14 +196,13 @@ bool Run::Branch(const Instruction& in, Operands* operands) {
 // Runs one instruction of the top frame, or enters the computation it calls.
 bool Run::Step(const Instruction& in) {
   Frame& frame = Top();
-  if (in.op == Op::kParameter) return ++frame.next, true;
   if (options_.work && !Charge(in)) return false;
-  const std::vector<int>& places = frame.plan->operands[frame.next];
+  const std::vector<int>& places = frame.plan->operands[frame.next()];
   if (in.op == Op::kGetTupleElement) {
     Value& tuple = frame.values[places[0]];
     Value& element = tuple.elements[in.IntAttr(AttrId::kIndex)];
-    Value value = frame.plan->takes_element[frame.next] ? std::move(element) : element;
-    if (frame.plan->last[frame.next][0]) tuple = Value();
+    Value value = frame.plan->takes_element[frame.step] ? std::move(element) : element;
+    if (frame.plan->last[frame.step][0]) tuple = Value();
     Finish(std::move(value));
     return true;
   }
@@ -209,7 +211,7 @@ bool Run::Step(const Instruction& in) {
   operands.clear();
   for (size_t j = 0; j < places.size(); ++j) {
     Value& value = frame.values[places[j]];
-    operands.push_back(frame.plan->last[frame.next][j] ? std::move(value) : value);
+    operands.push_back(frame.plan->last[frame.step][j] ? std::exchange(value, Value()) : value);
   }
   switch (in.op) {
     case Op::kCall:
@@ -217,7 +219,7 @@ bool Run::Step(const Instruction& in) {
     case Op::kFusion:
       return Call(in, Kind::kCall, *in.ComputationAttr(AttrId::kCalls), std::move(operands));
     case Op::kWhile: {
-      Value& place = frame.values[frame.next];
+      Value& place = frame.values[frame.next()];
       place = std::move(operands[0]);
       operands[0] = place;
       return Call(in, Kind::kCondition, *in.ComputationAttr(AttrId::kCondition),
@@ -231,7 +233,7 @@ bool Run::Step(const Instruction& in) {
         Unsupported(in, "an async-start whose operands come later");
         return false;
       }
-      frame.values[frame.next] = Value::Tuple(operands);
+      frame.values[frame.next()] = Value::Tuple(operands);
       return Call(in, Kind::kAsync, computation, std::move(operands));
     }
     default:

@@ -37,9 +37,10 @@ class Run {
     const std::vector<bool>* needed;
     Kind kind;
     std::vector<Value> values;
-    int next = 0;
+    size_t step = 0;
     Kept* kept = nullptr;        // to be filled, or null
     std::unique_ptr<Kept> loop;  // what the body of the loop under way keeps
+    int next() const { return plan->steps[step]; }
   };
   using Operands = std::vector<Value>;
 

@@ -9,6 +9,7 @@
 #include "src/eval/custom_calls.h"
 #include "src/eval/dynamic.h"
 #include "src/eval/operation.h"
+#include "src/eval/order.h"
 #include "src/eval/random.h"
 #include "src/eval/run.h"
 #include "src/eval/runnable.h"
@@ -17,29 +18,6 @@
 
 namespace tpuc {
 namespace {
-
-// May the result take the place of operand i, of its own type and dimensions? Block-wise loops read
-// an element before they write it.
-bool WorksInPlace(const Instruction& in, size_t i) {
-  switch (in.op) {
-    case Op::kCopy:
-    case Op::kReshape:
-    case Op::kDynamicUpdateSlice:
-      return i == 0;
-    case Op::kScatter:
-      return i < in.operands.size() / 2;
-    case Op::kBatchNormTraining:
-    case Op::kBatchNormGrad:
-      return i == 0 || i == 4;
-    case Op::kMap:
-    case Op::kConvert:
-    case Op::kBitcastConvert:
-    case Op::kStochasticConvert:
-      return false;
-    default:
-      return InfoOf(in.op).op_class == OpClass::kElementwise;
-  }
-}
 
 // Writes every element of its result, whatever lay there.
 bool WritesAll(const Instruction& in) {
@@ -130,7 +108,7 @@ std::optional<Value> Run::Evaluate(const Instruction& in, Operands* operands) {
       CHECK_MSG(!CanRun(module_, in, options_, diags_), "communication on one device");
       return std::nullopt;
     case Op::kBroadcast:
-      if (Top().plan->splat[Top().next]) return std::move((*operands)[0]);
+      if (Top().plan->splat[Top().next()]) return std::move((*operands)[0]);
       break;
     case Op::kCopy:
       if (in.shape.IsTuple()) return std::move((*operands)[0]);
@@ -154,7 +132,7 @@ bool Run::ResultShapes(const Instruction& in, absl::Span<const Literal* const> a
                        std::vector<Shape>* shapes) {
   Shape shape = in.shape;
   const Frame& frame = Top();
-  if (frame.plan->dynamic[frame.next]) {
+  if (frame.plan->dynamic[frame.next()]) {
     std::string error;
     if (!ActualShape(in, arrays, &shape, &error)) {
       Unsupported(in, error);
@@ -256,7 +234,7 @@ std::optional<Value> Run::Operation(const Instruction& in, Operands* operands) {
     arrays_.push_back((*operands)[i].literal);
   }
   const Frame& frame = Top();
-  if (in.shape.IsArray() && !frame.plan->dynamic[frame.next]) {
+  if (in.shape.IsArray() && !frame.plan->dynamic[frame.next()]) {
     return OneResult(in, &arrays_, operands);
   }
   std::vector<Shape> shapes;

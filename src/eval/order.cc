@@ -1,0 +1,240 @@
+// Orders by simulation (order.h): a list of steps is walked as it would run, adding up what lives.
+// Each change of the order is kept only if the most that lives at once becomes less.
+#include "src/eval/order.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/ir/op_table.h"
+
+namespace tpuc {
+namespace {
+
+using Steps = std::vector<int>;
+
+constexpr int64_t kLarge = int64_t{1} << 20;     // bytes; less is not worth a thought
+constexpr int64_t kWorthIt = int64_t{64} << 20;  // of a computation: less fits anywhere
+
+// Result bytes of the instructions. A tuple is no array of its own: its elements count where they
+// are taken out. Constants are the module's, broadcast scalars stand for arrays.
+std::vector<int64_t> BytesOf(const Computation& computation, const Plan& plan) {
+  std::vector<int64_t> bytes(computation.instructions.size(), 0);
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    const Instruction& in = *computation.instructions[i];
+    if (!plan.needed[i] || plan.splat[i] || !in.shape.IsArray() || in.op == Op::kConstant) continue;
+    if (in.op == Op::kGetTupleElement) {
+      const Op op = in.operands[0]->op;
+      if (op == Op::kTuple || op == Op::kParameter || op == Op::kGetTupleElement) continue;
+    }
+    bytes[i] = in.shape.LiteralBytes();
+  }
+  return bytes;
+}
+
+// What lives while steps run.
+struct Life {
+  int64_t peak = 0;
+  size_t at = 0;                        // the step of the peak
+  std::vector<std::vector<int>> reads;  // steps that read an instruction's result
+};
+
+class Orderer {
+ public:
+  Orderer(const Computation& computation, const Plan& plan)
+      : computation_(computation), plan_(plan), bytes_(BytesOf(computation, plan)) {}
+
+  int64_t total() const {
+    int64_t sum = 0;
+    for (int64_t bytes : bytes_) sum += std::min(bytes, INT64_MAX / 2 - sum);
+    return sum;
+  }
+
+  Steps AsWritten() const {
+    Steps steps;
+    for (size_t i = 0; i < plan_.needed.size(); ++i) {
+      if (plan_.needed[i] && At(i).op != Op::kParameter) steps.push_back(static_cast<int>(i));
+    }
+    return steps;
+  }
+
+  Life Simulate(const Steps& steps) const {
+    Life life;
+    life.reads.resize(bytes_.size());
+    std::vector<bool> read_later(bytes_.size(), false), unread(steps.size());
+    read_later[plan_.root] = true;
+    std::vector<std::vector<int>> dies(steps.size());
+    for (size_t s = steps.size(); s-- > 0;) {
+      const int i = steps[s];
+      unread[s] = !read_later[i];
+      read_later[i] = i == plan_.root;
+      for (int operand : plan_.operands[i]) {
+        if (!read_later[operand]) dies[s].push_back(operand);
+        read_later[operand] = true;
+      }
+    }
+    int64_t live = 0;
+    for (size_t i = 0; i < bytes_.size(); ++i) {
+      if (At(i).op == Op::kParameter) live += bytes_[i];
+    }
+    for (size_t s = 0; s < steps.size(); ++s) {
+      const int i = steps[s];
+      for (int operand : plan_.operands[i]) life.reads[operand].push_back(static_cast<int>(s));
+      int64_t dying = 0, replaced = 0;
+      for (int operand : dies[s]) {
+        dying += bytes_[operand];
+        if (bytes_[operand] == bytes_[i] && IsInPlace(i)) replaced = bytes_[i];
+      }
+      live += bytes_[i];
+      if (live - replaced > life.peak) {
+        life.peak = live - replaced;
+        life.at = s;
+      }
+      live -= dying + (unread[s] ? bytes_[i] : 0);
+    }
+    return life;
+  }
+
+  // As written, but what shrinks large operands follows at once.
+  Steps Hoisted() const {
+    const size_t n = bytes_.size();
+    std::vector<std::vector<int>> readers(n);
+    std::vector<int> missing(n, 0);  // operands not there yet
+    for (size_t i = 0; i < n; ++i) {
+      if (!plan_.needed[i]) continue;
+      for (int operand : plan_.operands[i]) readers[operand].push_back(static_cast<int>(i));
+      missing[i] = static_cast<int>(plan_.operands[i].size());
+    }
+    std::vector<bool> done(n, false);
+    Steps steps, work;
+    const auto emit = [&](int first) {
+      work.assign(1, first);
+      while (!work.empty()) {
+        const int i = work.back();
+        work.pop_back();
+        if (done[i]) continue;
+        done[i] = true;
+        if (At(i).op != Op::kParameter) steps.push_back(i);
+        const size_t from = work.size();
+        for (int reader : readers[i]) {
+          if (--missing[reader] == 0 && Shrinks(reader)) work.push_back(reader);
+        }
+        std::reverse(work.begin() + static_cast<int64_t>(from), work.end());
+      }
+    };
+    for (size_t i = 0; i < n; ++i) {  // what takes no memory is there for all
+      const Op op = At(i).op;
+      const bool there = op == Op::kParameter || op == Op::kConstant ||
+                         (plan_.splat[i] && done[plan_.operands[i][0]]);
+      if (plan_.needed[i] && there) emit(static_cast<int>(i));
+    }
+    for (size_t i = 0; i < n; ++i) {
+      if (plan_.needed[i] && !done[i]) emit(static_cast<int>(i));
+    }
+    return steps;
+  }
+
+  // Drops values that live across the peak and are cheap to compute again, as long as that lowers
+  // it.
+  Steps Recomputed(Steps steps) const {
+    constexpr int kMostTries = 500;
+    constexpr int64_t kPart = 1000;  // of the peak: smaller values do not matter
+    Life life = Simulate(steps);
+    for (int tries = 0; tries < kMostTries;) {
+      bool lower = false;
+      for (size_t i = 0; i < bytes_.size() && !lower && tries < kMostTries; ++i) {
+        if (bytes_[i] < kLarge || bytes_[i] < life.peak / kPart) continue;
+        const std::vector<int>& reads = life.reads[i];
+        const auto next = std::lower_bound(reads.begin(), reads.end(), static_cast<int>(life.at));
+        if (next == reads.begin() || next == reads.end()) continue;
+        Steps recipe;
+        if (!Recipe(static_cast<int>(i), *next, life, &recipe)) continue;
+        ++tries;
+        Steps changed = steps;
+        changed.insert(changed.begin() + *next, recipe.begin(), recipe.end());
+        Life other = Simulate(changed);
+        lower = other.peak < life.peak;
+        if (!lower) continue;
+        steps = std::move(changed);
+        life = std::move(other);
+      }
+      if (!lower) break;
+    }
+    return steps;
+  }
+
+ private:
+  const Instruction& At(size_t i) const { return *computation_.instructions[i]; }
+  bool IsInPlace(int i) const { return plan_.operands[i].empty() ? false : WorksInPlace(At(i), 0); }
+
+  // Runs at any time and leaves less than it reads.
+  bool Shrinks(int i) const {
+    const Instruction& in = At(i);
+    if (in.op == Op::kGetTupleElement) return bytes_[i] > 0;
+    const OpClass op_class = InfoOf(in.op).op_class;
+    const bool free = op_class == OpClass::kElementwise || op_class == OpClass::kMove ||
+                      op_class == OpClass::kContract || op_class == OpClass::kReduce;
+    if (!free || HasSideEffect(in) || plan_.random[i] || !in.shape.IsArray()) return false;
+    int64_t read = 0;
+    for (int operand : plan_.operands[i]) read += bytes_[operand];
+    return read >= kLarge && bytes_[i] < read;
+  }
+
+  // The steps that compute i again for the one at `reader`, from what lives until then.
+  bool Recipe(int i, int reader, const Life& life, Steps* recipe) const {
+    constexpr size_t kLongest = 4;
+    const Instruction& in = At(i);
+    const OpClass op_class = InfoOf(in.op).op_class;
+    const bool cheap = op_class == OpClass::kElementwise || in.op == Op::kGetTupleElement ||
+                       in.op == Op::kBroadcast || in.op == Op::kBatchNormTraining ||
+                       in.op == Op::kBatchNormInference;
+    if (!cheap || in.op == Op::kMap || recipe->size() >= kLongest) return false;
+    for (int operand : plan_.operands[i]) {
+      const std::vector<int>& reads = life.reads[operand];
+      const bool lives = operand == plan_.root || (!reads.empty() && reads.back() >= reader);
+      const bool is_tuple = At(operand).shape.IsTuple();
+      if (!is_tuple && (lives || bytes_[operand] < kLarge)) continue;
+      if (!Recipe(operand, reader, life, recipe)) return false;
+    }
+    recipe->push_back(i);
+    return true;
+  }
+
+  const Computation& computation_;
+  const Plan& plan_;
+  const std::vector<int64_t> bytes_;
+};
+
+}  // namespace
+
+bool WorksInPlace(const Instruction& in, size_t i) {
+  switch (in.op) {
+    case Op::kCopy:
+    case Op::kReshape:
+    case Op::kDynamicUpdateSlice:
+      return i == 0;
+    case Op::kScatter:
+      return i < in.operands.size() / 2;
+    case Op::kBatchNormTraining:
+    case Op::kBatchNormGrad:
+      return i == 0 || i == 4;
+    case Op::kMap:
+    case Op::kConvert:
+    case Op::kBitcastConvert:
+    case Op::kStochasticConvert:
+      return false;
+    default:
+      return InfoOf(in.op).op_class == OpClass::kElementwise;
+  }
+}
+
+std::vector<int> StepsOf(const Computation& computation, const Plan& plan) {
+  const Orderer orderer(computation, plan);
+  Steps steps = orderer.AsWritten();
+  if (orderer.total() < kWorthIt) return steps;
+  Steps hoisted = orderer.Hoisted();
+  const int64_t written = orderer.Simulate(steps).peak, peak = orderer.Simulate(hoisted).peak;
+  if (peak < written) steps = std::move(hoisted);
+  return orderer.Recomputed(std::move(steps));
+}
+
+}  // namespace tpuc
