@@ -3,6 +3,8 @@
 #include "src/eval/order.h"
 
 #include <algorithm>
+#include <limits>
+#include <string>
 #include <utility>
 
 #include "src/ir/op_table.h"
@@ -31,17 +33,33 @@ std::vector<int64_t> BytesOf(const Computation& computation, const Plan& plan) {
   return bytes;
 }
 
-// What lives while steps run.
+// What lives while steps run. Steps that make and that read each large result, ascending.
 struct Life {
   int64_t peak = 0;
-  size_t at = 0;                        // the step of the peak
-  std::vector<std::vector<int>> reads;  // steps that read an instruction's result
+  int at = 0;  // the step of the peak
+  std::vector<std::vector<int>> makes, reads;
+
+  // The first of the list at or after a step; `none` where there is none.
+  static int Next(const std::vector<int>& list, int step, int none) {
+    const auto it = std::lower_bound(list.begin(), list.end(), step);
+    return it == list.end() ? none : *it;
+  }
+  // Somebody after the step reads what was made before it.
+  bool Lives(int i, int step) const {
+    constexpr int kNever = std::numeric_limits<int>::max();
+    const int read = Next(reads[i], step, kNever);
+    return read < kNever && read <= Next(makes[i], step, kNever);
+  }
 };
 
 class Orderer {
  public:
   Orderer(const Computation& computation, const Plan& plan)
-      : computation_(computation), plan_(plan), bytes_(BytesOf(computation, plan)) {}
+      : computation_(computation), plan_(plan), bytes_(BytesOf(computation, plan)) {
+    for (size_t i = 0; i < bytes_.size(); ++i) {
+      if (At(i).op == Op::kParameter) parameters_ += bytes_[i];
+    }
+  }
 
   int64_t total() const {
     int64_t sum = 0;
@@ -58,38 +76,41 @@ class Orderer {
   }
 
   Life Simulate(const Steps& steps) const {
+    const int count = static_cast<int>(steps.size());
     Life life;
+    life.makes.resize(bytes_.size());
     life.reads.resize(bytes_.size());
-    std::vector<bool> read_later(bytes_.size(), false), unread(steps.size());
+    std::vector<bool> read_later(bytes_.size(), false);
     read_later[plan_.root] = true;
-    std::vector<std::vector<int>> dies(steps.size());
-    for (size_t s = steps.size(); s-- > 0;) {
+    std::vector<std::pair<int, int>> ends;  // step and instruction, the last first
+    for (int s = count - 1; s >= 0; --s) {
       const int i = steps[s];
-      unread[s] = !read_later[i];
+      if (!read_later[i]) ends.push_back({s, i});
       read_later[i] = i == plan_.root;
       for (int operand : plan_.operands[i]) {
-        if (!read_later[operand]) dies[s].push_back(operand);
+        if (!read_later[operand] && bytes_[operand] > 0) ends.push_back({s, operand});
         read_later[operand] = true;
       }
     }
-    int64_t live = 0;
-    for (size_t i = 0; i < bytes_.size(); ++i) {
-      if (At(i).op == Op::kParameter) live += bytes_[i];
-    }
-    for (size_t s = 0; s < steps.size(); ++s) {
+    int64_t live = parameters_;
+    for (int s = 0; s < count; ++s) {
       const int i = steps[s];
-      for (int operand : plan_.operands[i]) life.reads[operand].push_back(static_cast<int>(s));
-      int64_t dying = 0, replaced = 0;
-      for (int operand : dies[s]) {
-        dying += bytes_[operand];
-        if (bytes_[operand] == bytes_[i] && IsInPlace(i)) replaced = bytes_[i];
+      if (bytes_[i] >= kLarge) life.makes[i].push_back(s);
+      for (int operand : plan_.operands[i]) {
+        if (bytes_[operand] >= kLarge) life.reads[operand].push_back(s);
+      }
+      int64_t ending = 0, replaced = 0;
+      for (; !ends.empty() && ends.back().first == s; ends.pop_back()) {
+        const int ended = ends.back().second;
+        ending += bytes_[ended];
+        if (ended != i && bytes_[ended] == bytes_[i] && IsInPlace(i)) replaced = bytes_[i];
       }
       live += bytes_[i];
       if (live - replaced > life.peak) {
         life.peak = live - replaced;
         life.at = s;
       }
-      live -= dying + (unread[s] ? bytes_[i] : 0);
+      live -= ending;
     }
     return life;
   }
@@ -134,30 +155,30 @@ class Orderer {
   }
 
   // Drops values that live across the peak and are cheap to compute again, as long as that lowers
-  // it.
+  // it. The last ones first: what they are computed from then lives that long.
   Steps Recomputed(Steps steps) const {
     constexpr int kMostTries = 500;
     constexpr int64_t kPart = 1000;  // of the peak: smaller values do not matter
     Life life = Simulate(steps);
-    for (int tries = 0; tries < kMostTries;) {
-      bool lower = false;
-      for (size_t i = 0; i < bytes_.size() && !lower && tries < kMostTries; ++i) {
-        if (bytes_[i] < kLarge || bytes_[i] < life.peak / kPart) continue;
-        const std::vector<int>& reads = life.reads[i];
-        const auto next = std::lower_bound(reads.begin(), reads.end(), static_cast<int>(life.at));
-        if (next == reads.begin() || next == reads.end()) continue;
+    int tries = 0;
+    for (bool lower = true; lower && tries < kMostTries;) {
+      lower = false;
+      for (int i = static_cast<int>(bytes_.size()); i-- > 0 && tries < kMostTries;) {
+        if (bytes_[i] < life.peak / kPart || life.makes[i].size() != 1) continue;
+        const int made = life.makes[i][0];
+        const int next = Life::Next(life.reads[i], life.at, 0);
+        if (made >= life.at || next <= life.at || !life.Lives(i, life.at)) continue;
         Steps recipe;
-        if (!Recipe(static_cast<int>(i), *next, life, &recipe)) continue;
+        if (!Recipe(i, next, life, &recipe)) continue;
         ++tries;
         Steps changed = steps;
-        changed.insert(changed.begin() + *next, recipe.begin(), recipe.end());
+        changed.insert(changed.begin() + next, recipe.begin(), recipe.end());
         Life other = Simulate(changed);
-        lower = other.peak < life.peak;
-        if (!lower) continue;
+        if (other.peak >= life.peak) continue;
+        lower = true;
         steps = std::move(changed);
         life = std::move(other);
       }
-      if (!lower) break;
     }
     return steps;
   }
@@ -179,29 +200,37 @@ class Orderer {
     return read >= kLarge && bytes_[i] < read;
   }
 
+  // Takes no longer than the first use of the memory that keeping the result would need.
+  static bool IsCheap(const Instruction& in) {
+    switch (in.op) {
+      case Op::kGetTupleElement:
+      case Op::kBroadcast:
+      case Op::kBatchNormTraining:
+      case Op::kBatchNormInference:
+        return true;
+      default:
+        return InfoOf(in.op).op_class == OpClass::kElementwise && in.op != Op::kMap;
+    }
+  }
+
   // The steps that compute i again for the one at `reader`, from what lives until then.
   bool Recipe(int i, int reader, const Life& life, Steps* recipe) const {
     constexpr size_t kLongest = 4;
-    const Instruction& in = At(i);
-    const OpClass op_class = InfoOf(in.op).op_class;
-    const bool cheap = op_class == OpClass::kElementwise || in.op == Op::kGetTupleElement ||
-                       in.op == Op::kBroadcast || in.op == Op::kBatchNormTraining ||
-                       in.op == Op::kBatchNormInference;
-    if (!cheap || in.op == Op::kMap || recipe->size() >= kLongest) return false;
+    if (!IsCheap(At(i))) return false;
     for (int operand : plan_.operands[i]) {
-      const std::vector<int>& reads = life.reads[operand];
-      const bool lives = operand == plan_.root || (!reads.empty() && reads.back() >= reader);
-      const bool is_tuple = At(operand).shape.IsTuple();
-      if (!is_tuple && (lives || bytes_[operand] < kLarge)) continue;
+      const bool there = bytes_[operand] < kLarge || life.Lives(operand, reader);
+      if (there && !At(operand).shape.IsTuple()) continue;
+      if (std::find(recipe->begin(), recipe->end(), operand) != recipe->end()) continue;
       if (!Recipe(operand, reader, life, recipe)) return false;
     }
     recipe->push_back(i);
-    return true;
+    return recipe->size() <= kLongest;
   }
 
   const Computation& computation_;
   const Plan& plan_;
   const std::vector<int64_t> bytes_;
+  int64_t parameters_ = 0;  // bytes of them all
 };
 
 }  // namespace
