@@ -1,6 +1,8 @@
 // Modules, computations and instructions as text (printer.h).
 #include "grammar/hlo/printer.h"
 
+#include <algorithm>
+
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -87,9 +89,15 @@ void AppendComputation(const Computation& computation, bool is_entry, std::strin
   *out += ") -> ";
   AppendTo(computation.root->shape, false, out);
   *out += " {\n";
-  for (const auto& instruction : computation.instructions) {
-    *out += instruction.get() == computation.root ? "  ROOT " : "  ";
-    AppendInstruction(*instruction, out);
+  // Names of operands lie all over the memory of a large program: they are asked for in time.
+  constexpr size_t kAhead = 8;
+  const auto& list = computation.instructions;
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (i + kAhead < list.size()) {
+      for (const Instruction* operand : list[i + kAhead]->operands) __builtin_prefetch(operand);
+    }
+    *out += list[i].get() == computation.root ? "  ROOT " : "  ";
+    AppendInstruction(*list[i], out);
     *out += '\n';
   }
   *out += '}';
@@ -230,7 +238,8 @@ std::string PrintHlo(const Module& module) {
   std::string out;
   size_t count = 0;
   for (const auto& computation : module.computations) count += computation->instructions.size();
-  out.reserve(count * 120 + 256);
+  const size_t read = module.source ? module.source->text.size() : 0;
+  out.reserve(std::max(count * 120, read + read / 8) + 256);
   hlo::AppendHeader(module, &out);
   if (module.frames.present) hlo::AppendFrames(module.frames, &out);
   auto hidden = hlo::HiddenComputations(module);
