@@ -256,14 +256,19 @@ bool WorksInPlace(const Instruction& in, size_t i) {
   }
 }
 
-std::vector<int> StepsOf(const Computation& computation, const Plan& plan) {
-  const Orderer orderer(computation, plan);
+void FindSteps(const Computation& computation, Plan* plan) {
+  const Orderer orderer(computation, *plan);
   Steps steps = orderer.AsWritten();
-  if (orderer.total() < kWorthIt) return steps;
-  Steps hoisted = orderer.Hoisted();
-  const int64_t written = orderer.Simulate(steps).peak, peak = orderer.Simulate(hoisted).peak;
-  if (peak < written) steps = std::move(hoisted);
-  return orderer.Recomputed(std::move(steps));
+  if (orderer.total() >= kWorthIt) {
+    Steps hoisted = orderer.Hoisted();
+    const int64_t written = orderer.Simulate(steps).peak, peak = orderer.Simulate(hoisted).peak;
+    if (peak < written) steps = std::move(hoisted);
+    steps = orderer.Recomputed(std::move(steps));
+    const Life life = orderer.Simulate(steps);
+    plan->peak = life.peak;
+    plan->at_peak = steps.empty() ? plan->root : steps[life.at];
+  }
+  plan->steps = std::move(steps);
 }
 
 }  // namespace tpuc

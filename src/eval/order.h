@@ -13,10 +13,10 @@
 
 namespace tpuc {
 
-// Positions of the needed instructions but parameters in the order to run; an instruction may come
-// again. Random numbers, calls and side effects keep their order. Reads the plan's operands, root,
-// needed and splat.
-std::vector<int> StepsOf(const Computation& computation, const Plan& plan);
+// Finds the plan's steps, the needed instructions but parameters in the order to run (one may come
+// again), and its peak. Random numbers, calls and side effects keep their order. Reads the plan's
+// operands, root, needed and splat.
+void FindSteps(const Computation& computation, Plan* plan);
 
 // May the result take the place of operand i, of its own type and dimensions? Block-wise loops read
 // an element before they write it.

@@ -229,7 +229,7 @@ Plan MakePlan(const Computation& computation, bool is_body) {
   plan.root = position.at(computation.root);
   FindNeeded(computation, &plan);
   FindSplats(computation, &plan);
-  plan.steps = StepsOf(computation, plan);
+  FindSteps(computation, &plan);
   FindLast(computation, &plan);
   FindKept(computation, is_body, &plan);
   return plan;

@@ -15,6 +15,10 @@ struct Plan {
   std::vector<bool> random;                // nobody reads it: only the latter
   // What runs, in this order (order.h): positions, without parameters; one may come again.
   std::vector<int> steps;
+  // Bytes that live at once where most do, roughly, and the instruction there; 0: not worth a
+  // thought
+  int64_t peak = 0;
+  int at_peak = 0;
   std::vector<std::vector<bool>> last;  // a step's operands: nobody reads the value after it
   // The step is a get-tuple-element that is the last to read this element of a tuple that is only
   // read so: it takes the element, which may then be written in place.

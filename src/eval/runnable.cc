@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "src/eval/custom_calls.h"
+#include "src/eval/operation.h"
 #include "src/eval/plan.h"
 #include "src/ir/op_table.h"
 
@@ -84,6 +85,19 @@ std::string Obstacle(const Module& module, const Instruction& in, const EvalOpti
   }
 }
 
+// The plan's peak is an estimate: only what is far beyond the limit is refused by it.
+bool HasMemory(const Module& module, const Computation& computation, const Plan& plan,
+               const EvalOptions& options, DiagSink* diags) {
+  const int64_t limit = options.memory_limit > 0 ? options.memory_limit : DefaultMemoryLimit();
+  if (plan.peak / 5 <= limit / 4) return true;
+  const Instruction& in = *computation.instructions[plan.at_peak];
+  Diag& diag = diags->Add(DiagCode::kEvalMemory, module.source, in.loc,
+                          absl::StrCat("about ", plan.peak >> 20, " MiB are needed at once when ",
+                                       in.name, " runs, ", limit >> 20, " MiB are available"));
+  diag.hint = "the evaluator may use three quarters of the host's memory";
+  return false;
+}
+
 }  // namespace
 
 bool CanRun(const Module& module, const Instruction& in, const EvalOptions& options,
@@ -110,6 +124,7 @@ bool CanRunAll(const Module& module, const EvalOptions& options, DiagSink* diags
     const Computation& computation = *open.back();
     open.pop_back();
     const Plan plan = MakePlan(computation, /*is_body=*/false);
+    if (!HasMemory(module, computation, plan, options, diags)) return false;
     for (size_t i = 0; i < computation.instructions.size(); ++i) {
       if (!plan.needed[i]) continue;
       const Instruction& in = *computation.instructions[i];

@@ -1,5 +1,6 @@
 // What no run of a program gets past, whatever its inputs: communication with devices or a host
-// that are not there, custom calls without a public meaning, constants that were not printed.
+// that are not there, custom calls without a public meaning, constants that were not printed, more
+// memory than the host has.
 // Looked for before inputs are read or made: a program of many minutes fails at once.
 #pragma once
 

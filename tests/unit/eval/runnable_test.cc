@@ -11,12 +11,12 @@ namespace tpuc {
 namespace {
 
 // The first diagnostic of CanRunAll; "" if there is none.
-std::string Refusal(const std::string& text) {
+std::string Refusal(const std::string& text, const EvalOptions& options = {}) {
   DiagSink diags;
   auto module = ParseHlo(std::make_shared<Source>(Source{"t.hlo", text}), &diags);
   EXPECT_NE(module, nullptr) << diags.Render(false);
   if (!module) return "unread";
-  const bool ok = CanRunAll(*module, {}, &diags);
+  const bool ok = CanRunAll(*module, options, &diags);
   EXPECT_EQ(ok, diags.diags().empty());
   return ok ? "" : diags.diags()[0].message;
 }
@@ -72,6 +72,21 @@ ENTRY e { p = f32[4] parameter(0)
   ROOT r = f32[4] conditional(q, w, p), true_computation=t, false_computation=f }
 )"),
             "");
+}
+
+// An array of 160 MB and a copy of it, of which one may take the other's place.
+TEST(Runnable, MemoryFarBeyondTheLimit) {
+  constexpr char kText[] = R"(HloModule m
+ENTRY e { p = f32[4] parameter(0)
+  i = f32[40000000] iota(), iota_dimension=0
+  ROOT r = f32[40000000] reverse(i), dimensions={0} }
+)";
+  EvalOptions options;
+  options.memory_limit = 64 << 20;
+  EXPECT_EQ(Refusal(kText, options),
+            "about 305 MiB are needed at once when r runs, 64 MiB are available");
+  options.memory_limit = 320 << 20;
+  EXPECT_EQ(Refusal(kText, options), "");
 }
 
 TEST(Runnable, OneDeviceIsEnough) {
