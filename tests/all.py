@@ -28,6 +28,7 @@ SCRIPTS = [
     ('sweep', ['tests/sweep.py', '--tpuc', '{tpuc}']),
     ('planted bugs', ['tests/planted/run.py', '--tpuc', '{tpuc}']),
     ('kernels', ['tests/kernels/run.py', '--tpuc', '{tpuc}']),
+    ('values of kernels against NumPy', ['tests/kernels/values.py', '--tpuc', '{tpuc}']),
     ('options of kernels against NumPy', ['tests/kernels/options.py', '--tpuc', '{tpuc}']),
     ('examples/jax', ['tests/jax.py', '--tpuc', '{tpuc}']),
     ('trace', ['tests/trace.py', '--tpuc', '{tpuc}']),

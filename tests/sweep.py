@@ -78,8 +78,40 @@ class Test:
         self.expect('chips and levels', [(l['chip'], l['O'], l['check']['ok']) for l in lines] ==
                     [('v6e', 0, True), ('v6e', 2, True), ('v5e', 0, True), ('v5e', 2, True)], lines)
         self.expect('a table at the end', '4 points, 0 failed; fastest: point' in r.stdout, r.stdout)
+        self.arrays()
         r = self.run('sweep', MATMUL, '--set', 'bm=128..256:128', '--list')
         self.expect('--list', r.stdout == f"tpuc run '{MATMUL}' --json --set bm=128\ntpuc run '{MATMUL}' --json --set bm=256\n", r.stdout)
+
+    def arrays(self):
+        """Points run again where an array that a kernel or a parameter names has changed."""
+        def npy(name, values):
+            header = "{'descr': '|i1', 'fortran_order': False, 'shape': (2, 2), }".ljust(117) + '\n'
+            with open(os.path.join(self.folder, name), 'wb') as f:
+                f.write(b'\x93NUMPY\x01\x00' + len(header).to_bytes(2, 'little') + header.encode() + bytes(values))
+        with open(os.path.join(self.folder, 'masked.tk'), 'w') as f:
+            f.write('kernel k {\n  array seen: s8[2,2] = "own.npy";\n  array more: s8[2,2] = "own.npy";\n'
+                    '  mask m(r, c) over [256, 256] = seen[r / 128, c / 128] + more[r / 128, c / 128];\n  blocks b of m by (128, 128);\n'
+                    '  grid t: b.active;\n  in x: f32[8,128];\n  out o: f32[8,128];\n  when t == 0 {\n    o[:] = x[:];\n  }\n}\n')
+        with open(os.path.join(self.folder, 'call.hlo'), 'w') as f:
+            f.write('HloModule k\nENTRY e {\n  x = f32[8,128] parameter(0)\n  ROOT r = f32[8,128] custom-call(x), '
+                    'custom_call_target="tpuc.kernel", backend_config="{\\"file\\":\\"masked.tk\\"}"\n}\n')
+        npy('own.npy', [1, 0, 1, 1])
+        npy('other.npy', [1, 0, 0, 1])
+        def keys(file, *more):
+            r = self.run('sweep', file, *more, '-o', 'keys.jsonl')
+            lines = [json.loads(l) for l in open(os.path.join(self.folder, 'keys.jsonl'))]
+            os.remove(os.path.join(self.folder, 'keys.jsonl'))
+            self.expect(f'{file} runs', r.returncode == 0 and all('error' not in l for l in lines), r.stderr + str(lines))
+            return [l['key'] for l in lines]
+        runs = [lambda: keys('masked.tk'), lambda: keys('masked.tk', '--set', 'more=other.npy'), lambda: keys('call.hlo')]
+        before = [r() for r in runs]
+        self.expect('same arrays, same keys', [r() for r in runs] == before)
+        npy('other.npy', [1, 1, 0, 1])
+        after = [r() for r in runs]
+        self.expect('an array that a parameter names', [a == b for a, b in zip(after, before)] == [True, False, True], after)
+        npy('own.npy', [1, 1, 0, 1])
+        last = [r() for r in runs]
+        self.expect('an array that a kernel names', [a == b for a, b in zip(last, after)] == [False, False, False], last)
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

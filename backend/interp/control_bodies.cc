@@ -147,6 +147,10 @@ Ends EndsOf(Opcode op) {
       return {isa::Memory::kVmem, isa::Memory::kVmem};
     case Opcode::kDmaHbmToHbm:
       return {isa::Memory::kHbm, isa::Memory::kHbm};
+    case Opcode::kDmaVmemToSmem:
+      return {isa::Memory::kVmem, isa::Memory::kSmem};
+    case Opcode::kDmaSmemToVmem:
+      return {isa::Memory::kSmem, isa::Memory::kVmem};
     case Opcode::kDmaSmemToHbm:
       return {isa::Memory::kSmem, isa::Memory::kHbm};
     default:
@@ -397,8 +401,26 @@ void VectorLoad(Machine& m, const Op& op) {
   });
 }
 
-template <bool kStrict, bool kValues, bool kMasked>
+// The mask of a word that holds kParts rows, from the masks of these.
+template <int kParts>
+uint32_t PackedMask(const uint32_t* mask, int i, int lane) {
+  constexpr int kBits = 32 / kParts;
+  uint32_t keep = 0;
+  for (int p = 0; p < kParts; ++p) {
+    const uint32_t row = mask[(i * kParts + p) * kLanes + lane];
+    keep |= (row & (~0u >> (32 - kBits))) << (p * kBits);
+  }
+  return keep;
+}
+
+// kParts: rows in a word of a masked store; 0: no mask.
+template <bool kStrict, bool kValues, int kParts>
 void VectorStore(Machine& m, const Op& op) {
+  constexpr bool kMasked = kParts > 0;
+  if (kParts > 1 && op.sublanes >> (kSublanes / std::max(kParts, 1)) != 0) {
+    m.Fail(DiagCode::kFaultInstruction, "a masked store of packed words to more than a register's");
+    return;
+  }
   int64_t first = FirstRow(m, op);
   if (!RowsInside(m, op, first, "writes")) return;
   if (kStrict && !RowsWritable(m, op, first)) return;
@@ -415,7 +437,7 @@ void VectorStore(Machine& m, const Op& op) {
     }
     auto* to = reinterpret_cast<uint32_t*>(vmem + row * kRowBytes);
     for (int lane = 0; lane < kLanes; ++lane) {
-      uint32_t keep = mask[i * kLanes + lane];
+      uint32_t keep = PackedMask<std::max(kParts, 1)>(mask, i, lane);
       to[lane] = (to[lane] & ~keep) | (value[i * kLanes + lane] & keep);
     }
   });
@@ -559,6 +581,8 @@ Body MachineBody(Opcode op) {
     case Opcode::kDmaVmemToHbm:
     case Opcode::kDmaVmemToVmem:
     case Opcode::kDmaHbmToHbm:
+    case Opcode::kDmaVmemToSmem:
+    case Opcode::kDmaSmemToVmem:
     case Opcode::kDmaHbmToSmem:
     case Opcode::kDmaSmemToHbm:
       return StartDma;
@@ -575,9 +599,13 @@ Body MachineBody(Opcode op) {
     case Opcode::kVld:
       return VectorLoad<kStrict, kValues>;
     case Opcode::kVst:
-      return VectorStore<kStrict, kValues, false>;
+      return VectorStore<kStrict, kValues, 0>;
     case Opcode::kVstMsk:
-      return VectorStore<kStrict, kValues, true>;
+      return VectorStore<kStrict, kValues, 1>;
+    case Opcode::kVstMskB16:
+      return VectorStore<kStrict, kValues, 2>;
+    case Opcode::kVstMskB8:
+      return VectorStore<kStrict, kValues, 4>;
     case Opcode::kVpush:
       return PushScalar<kValues>;
     case Opcode::kVpopEup:

@@ -149,8 +149,11 @@ struct Ref {  // an operand or a scratch buffer
   std::vector<bool> squeezed;  // dimension dropped from the body's view (block size 1)
   std::vector<Expr> index;     // of each dimension, in blocks, over grid indices and prefetch
   bool element_index = false;  // index counts elements, not blocks (window at any offset)
-  int buffers = 2;             // of the pipeline; an operand already in VMEM has none: it is a view
-  int alias = -1;              // output: input ref whose buffer it updates
+  // .. of each dimension, elements before the array that a window may begin at; none: 0. They have
+  // no value, and are not written.
+  std::vector<int64_t> low_pad;
+  int buffers = 2;  // of the pipeline; an operand already in VMEM has none: it is a view
+  int alias = -1;   // output: input ref whose buffer it updates
   // kIn, kPrefetch: a constant of the kernel (a mask's tables) and no operand of its calls.
   std::shared_ptr<Literal> constant;
   std::string table;  // where the constant is from: "B.row" of blocks B

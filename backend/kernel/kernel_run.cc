@@ -80,7 +80,7 @@ class Run {
   bool CopyBlock(size_t r, bool to_array);
   // ---- undefined contents
   void MarkAll(size_t r, std::string way);
-  void MarkEdges(size_t r, const Dims& extent);
+  void MarkEdges(size_t r, const Dims& extent, const View& block);
   UndefinedPtr LoadMarks(const Node& n, const Dims& size, const View& block, const View& value);
   void StoreMarks(const Node& n, const UndefinedPtr& marks, const Dims& size, const View& value,
                   const View& block);
@@ -99,6 +99,7 @@ class Run {
   bool RunRegion(const Region& region);
   bool RunNode(NodeId id);
   bool RunHlo(NodeId id, const Node& n);
+  bool RowsInside(const Node& n);
   bool Place(int ref, const std::vector<Slice>& slices, const Node& n, MemoryBox* box);
   bool Check(const CopyTrouble& trouble, const Node& n, absl::string_view what);
   bool RunCopy(const Node& n);
@@ -208,16 +209,19 @@ bool Run::CopyBlock(size_t r, bool to_array) {
       return Fail(absl::StrCat("element ", w.index[d], " of dimension ", d, " of ", ref.name,
                                " is not a multiple of ", ElementUnit(ref, static_cast<int>(d))));
     }
-    if (__builtin_mul_overflow(w.index[d], unit, &start) || start < 0 ||
+    const int64_t pad = ref.low_pad.empty() ? 0 : ref.low_pad[d];
+    if (__builtin_mul_overflow(w.index[d], unit, &start) || start < -pad ||
         start >= ref.shape.dims[d]) {
       return Fail(absl::StrCat(unit == 1 ? "index " : "block ", w.index[d], " of dimension ", d,
                                " of ", ref.name, " lies outside the array of ", ref.shape.dims[d],
                                " elements"));
     }
-    begin.push_back(start);
-    extent.push_back(std::min(ref.block[d], ref.shape.dims[d] - start));
+    const int64_t before = std::max<int64_t>(0, -start);  // the array
+    begin.push_back(start + before);
+    extent.push_back(std::min(ref.block[d] - before, ref.shape.dims[d] - begin.back()));
     whole &= extent.back() == ref.block[d];
-    array_view.offset += start * array_view.strides[d];
+    array_view.offset += begin.back() * array_view.strides[d];
+    block_view.offset += before * block_view.strides[d];
   }
   const int64_t bytes = LiteralBytesOf(ref.shape.type);
   const bool nested = ref.window_of >= 0;
@@ -237,7 +241,7 @@ bool Run::CopyBlock(size_t r, bool to_array) {
     return true;
   }
   if (!whole) FillPoison(&w.block);  // past the edge
-  if (follow_) MarkEdges(r, extent);
+  if (follow_) MarkEdges(r, extent, block_view);
   if (follow_ && nested) move_marks(array, static_cast<int>(r), array_view, block_view);
   CopyStrided(extent, memory, array_view, w.block.bytes(), block_view, bytes);
   return true;
@@ -305,7 +309,7 @@ void Run::MarkAll(size_t r, std::string way) {
 }
 
 // All elements of an input's window but the `extent` that lie in the array.
-void Run::MarkEdges(size_t r, const Dims& extent) {
+void Run::MarkEdges(size_t r, const Dims& extent, const View& block) {
   const Ref& ref = k_.refs[r];
   if (std::equal(extent.begin(), extent.end(), ref.block.begin(), ref.block.end())) {
     held_[r] = {};
@@ -313,8 +317,7 @@ void Run::MarkEdges(size_t r, const Dims& extent) {
   }
   MarkAll(r, absl::StrCat("the edge of ", ref.name, " ", ToString(ref.shape, false), " at ",
                           PointText()));
-  View block, zero;
-  block.strides = RowMajorStrides(Dims(ref.block.begin(), ref.block.end()));
+  View zero;
   zero.strides.assign(extent.size(), 0);
   const uint8_t defined = 0;
   CopyStrided(extent, &defined, zero, held_[r].marks.bytes(), block, 1);
@@ -559,6 +562,22 @@ bool Run::StoreMasked(const Node& n, const Dims& size, const View& block) {
   return true;
 }
 
+// HLO would take the nearest row for one outside; a kernel's author is told.
+bool Run::RowsInside(const Node& n) {
+  const Ints& axis = n.IntsAttr(AttrId::kStartIndexMap);
+  const Literal& rows = *seen_[n.operands[1]];
+  if (axis.size() != 1 || rows.shape().type != Type::kS32) return true;
+  const int64_t size = k_.nodes[n.operands[0]].shape.dims[axis[0]];
+  for (int64_t i = 0; i < rows.size(); ++i) {
+    const int64_t row = ElementAsInt(Type::kS32, rows.bytes(), i);
+    if (row >= 0 && row < size) continue;
+    return Fail(absl::StrCat("take: index ", row, " at ", i, ", of dimension ", axis[0], " (", size,
+                             " elements)"),
+                &n);
+  }
+  return true;
+}
+
 bool Run::RunHlo(NodeId id, const Node& n) {
   if (n.op == Op::kConstant) {
     if (n.literal->elided()) return Fail("a constant without data ({...})", &n);
@@ -575,6 +594,7 @@ bool Run::RunHlo(NodeId id, const Node& n) {
   } else {
     std::vector<const Literal*> operands;
     for (NodeId o : n.operands) operands.push_back(seen_[o]);
+    if (n.op == Op::kGather && !RowsInside(n)) return false;
     result = EvaluateOp(n.op, n.shape, operands, n.attrs, options_, &error);
   }
   if (follow_ && result) {

@@ -54,6 +54,7 @@ class Follower {
       case Op::kCopy:
         return Moved(operands_.size());
       case Op::kDynamicSlice:
+      case Op::kGather:
         return Moved(1);
       case Op::kDynamicUpdateSlice:
         return Moved(2);

@@ -324,13 +324,10 @@ void BodyVerifier::VerifySlices(const Node& n) {
           DiagCode::kKernelShape, n,
           absl::StrCat("a store of ", ToString(value, false), " where ", ToString(mask, false)));
     }
-    if (smem || BitsOf(block.type) != 32) {
-      return Error(
-          DiagCode::kKernelMemory, n,
-          absl::StrCat("a masked or strided store to ", ref.name,
-                       smem ? ", which lies in SMEM" : "", " of type ",
-                       std::string(TypeName(block.type)), ": VMEM and 32 bits only (PS-6.6)"),
-          "load it, select, and store all");
+    if (smem) {
+      return Error(DiagCode::kKernelMemory, n,
+                   absl::StrCat("a masked store to ", ref.name, ", which lies in SMEM (PS-6.2)"),
+                   "when condition { ... } stores where it holds");
     }
   }
   for (size_t d = 0; d < n.slices.size(); ++d) {
@@ -367,8 +364,8 @@ void BodyVerifier::VerifyStart(const Node& n, size_t d, const Shape& block) {
   const int rank = block.rank();
   const int from_last = rank - 1 - static_cast<int>(d);
   if (from_last > 1) return;
-  // One row of 32-bit elements can be addressed wherever it lies: gathers and scatters of rows.
-  if (from_last == 1 && s.size == 1 && BitsOf(block.type) == 32) return;
+  // One row, or one lane, can be addressed wherever it lies: gathers and scatters.
+  if (s.size == 1 && LiteralBytesOf(block.type) <= 4) return;
   const int64_t packing = std::max(1, 32 / std::max(8, BitsOf(block.type)));
   const int64_t tile = from_last == 1 ? 8 : rank == 1 ? 128 * packing : 128;
   if (StartIsMultiple(k_, s, tile, loops_)) return;

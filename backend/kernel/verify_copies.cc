@@ -36,13 +36,13 @@ CopyProblem SpacesOf(const Kernel& k, const Node& n) {
   const auto memory = [](const Ref& r) {
     return r.space == Space::kWindow || r.space == Space::kHbm;
   };
-  const bool scalars = (to.space == Space::kSmem && from.space == Space::kHbm) ||
-                       (from.space == Space::kSmem && to.space == Space::kHbm);
+  const bool scalars =
+      (to.space == Space::kSmem && memory(from)) || (from.space == Space::kSmem && memory(to));
   if (!scalars && (!memory(from) || !memory(to))) {
     return Problem(DiagCode::kKernelMemory,
                    absl::StrCat("copy of ", from.name, " in ", SpaceName(from), " to ", to.name,
                                 " in ", SpaceName(to)),
-                   "copies go between HBM and VMEM, within each, and between HBM and SMEM");
+                   "copies go between HBM and VMEM, within each, and between SMEM and these");
   }
   if (to.role == Ref::Role::kIn || to.role == Ref::Role::kPrefetch) {
     return Problem(DiagCode::kKernelBody,
@@ -82,6 +82,45 @@ std::vector<Facing> FacingDims(const Node& n) {
     if (b < to.slices.size()) ++b;
   }
   return result;
+}
+
+// Between VMEM and SMEM: rows of words along the last dimension of both.
+CopyProblem RowsOfWords(const Kernel& k, const Node& n, absl::Span<const NodeId> loops) {
+  for (int side = 0; side < 2; ++side) {
+    const RefView& v = n.views[side];
+    const Ref& ref = k.refs[v.ref];
+    const Dims dims = ref.BlockShape().dims;
+    const int rank = static_cast<int>(dims.size());
+    if (ref.space == Space::kSmem) {
+      if (rank < 2 || dims.back() % 8 == 0 || ref.role == Ref::Role::kPrefetch) continue;
+      return Problem(
+          DiagCode::kAlignment,
+          absl::StrCat("copy: rows of ", ref.name, " have ", dims.back(), " words; 8 move at once"),
+          "make rows of a multiple of 8 words, or copy one array after another");
+    }
+    const bool other_smem = k.refs[n.views[1 - side].ref].space == Space::kSmem;
+    if (!other_smem || ref.space != Space::kWindow) continue;
+    if (rank == 0 || v.dropped.back() || n.views[1 - side].dropped.empty() ||
+        n.views[1 - side].dropped.back() || BitsOf(ref.shape.type) != 32) {
+      return Problem(DiagCode::kKernelMemory,
+                     absl::StrCat("copy between ", ref.name,
+                                  " in VMEM and SMEM: only rows of "
+                                  "words, along the last dimension of both"));
+    }
+    if (!StartIsMultiple(k, v.slices.back(), 128, loops)) {
+      return Problem(DiagCode::kAlignment,
+                     absl::StrCat("copy: the start in dimension ", rank - 1, " of ", ref.name,
+                                  " is not known to be a multiple of 128 (PS-6.7)"));
+    }
+    const bool several = rank > 1 && v.slices[rank - 2].size > 1 && dims.back() > 128 &&
+                         v.slices[rank - 2].start_node >= 0;
+    if (several && !StartIsMultiple(k, v.slices[rank - 2], 8, loops)) {
+      return Problem(DiagCode::kAlignment,
+                     absl::StrCat("copy: the start in dimension ", rank - 2, " of ", ref.name,
+                                  " is not known to be a multiple of 8 (PS-6.7)"));
+    }
+  }
+  return {};
 }
 
 CopyProblem Aligned(const Kernel& k, const Node& n, absl::Span<const NodeId> loops) {
@@ -215,7 +254,8 @@ CopyProblem FindCopyProblem(const Kernel& k, const Node& n, absl::Span<const Nod
                    absl::StrCat("copy of ", ToString(Shape::Array(from, shapes[0]), false), " to ",
                                 ToString(Shape::Array(to, shapes[1]), false)));
   }
-  return Aligned(k, n, loops);
+  problem = RowsOfWords(k, n, loops);
+  return problem.message.empty() ? Aligned(k, n, loops) : problem;
 }
 
 }  // namespace tpuc::kernel

@@ -71,6 +71,7 @@ class WindowVerifier {
   bool IndexInRange(const Ref& ref);
   void VerifyOutput(int r);
   void VerifyCopied(int r);
+  void VerifyCovered(const Ref& ref, const absl::flat_hash_set<std::vector<int64_t>>& visited);
   std::string PointText(const std::vector<int64_t>& point) const {
     std::string text;
     for (size_t a = 0; a < point.size(); ++a) {
@@ -199,8 +200,8 @@ void WindowVerifier::ForEachPoint(
 }
 
 bool WindowVerifier::IndexInRange(const Ref& ref) {
-  if (ref.element_index && (ref.role != Ref::Role::kIn || ref.InVmem())) {
-    Error(DiagCode::kIndexMap, ref, "index maps that count elements are for inputs in HBM");
+  if (ref.element_index && ref.InVmem()) {
+    Error(DiagCode::kIndexMap, ref, "index maps that count elements are for arrays in HBM");
     return false;
   }
   if (!Known(ref)) return true;  // checked at run time
@@ -218,7 +219,8 @@ bool WindowVerifier::IndexInRange(const Ref& ref) {
                            " is not a multiple of ", unit));
         return false;
       }
-      if (index && (*index)[d] >= 0 && (*index)[d] < blocks) continue;
+      const int64_t pad = ref.low_pad.empty() ? 0 : ref.low_pad[d];
+      if (index && (*index)[d] >= -pad && (*index)[d] < blocks) continue;
       ok = false;
       if (!index) {
         Error(DiagCode::kIndexMap, ref,
@@ -229,7 +231,11 @@ bool WindowVerifier::IndexInRange(const Ref& ref) {
                            d, " at ", PointText(point), ": the array of ", dim, " elements has ",
                            ref.element_index ? "elements" : "blocks", " 0 to ", blocks - 1,
                            ref.element_index ? "" : absl::StrCat(" of ", ref.block[d])),
-              ref.element_index ? "" : "index maps count blocks, not elements");
+              !ref.element_index ? "index maps count blocks, not elements"
+              : (*index)[d] >= 0 ? ""
+                                 : absl::StrCat("a window may begin before the array where that "
+                                                "is said: at element (i pad ",
+                                                -(*index)[d], ")"));
       }
       return false;
     }
@@ -296,7 +302,9 @@ void WindowVerifier::VerifyOutput(int r) {
           "put the grid axes that the index map does not use last");
     return false;
   });
-  if (!consecutive || !Complete() || ref.alias >= 0 || ref.window_of >= 0) return;
+  if (!consecutive || !Complete()) return;
+  if (ref.element_index) return VerifyCovered(ref, visited);
+  if (ref.alias >= 0 || ref.window_of >= 0) return;
   int64_t blocks = 1;
   for (size_t d = 0; d < ref.block.size(); ++d) {
     const int64_t n = (ref.shape.dims[d] + ref.block[d] - 1) / ref.block[d];
@@ -307,6 +315,53 @@ void WindowVerifier::VerifyOutput(int r) {
   if (seen == blocks) return;
   Error(DiagCode::kOutputNotWritten, ref,
         absl::StrCat("the grid visits ", seen, " of its ", blocks, " blocks"));
+}
+
+// Windows at any offset, in the tiles that move: no tile is in two of them, each is in one.
+void WindowVerifier::VerifyCovered(const Ref& ref,
+                                   const absl::flat_hash_set<std::vector<int64_t>>& visited) {
+  constexpr int64_t kMostCells = 1 << 22;
+  const size_t rank = ref.block.size();
+  std::vector<int64_t> unit(rank), cells(rank);
+  int64_t all = 1;
+  for (size_t d = 0; d < rank; ++d) {
+    unit[d] = ElementUnit(ref, static_cast<int>(d));
+    cells[d] = (ref.shape.dims[d] + unit[d] - 1) / unit[d];
+    if (__builtin_mul_overflow(all, cells[d], &all) || all > kMostCells) return;
+  }
+  if (all == 0) return;
+  std::vector<bool> taken(all, false);
+  std::vector<std::vector<int64_t>> in_order(visited.begin(), visited.end());
+  std::sort(in_order.begin(), in_order.end());
+  int64_t count = 0;
+  for (const std::vector<int64_t>& window : in_order) {
+    std::vector<int64_t> from(rank), to(rank);
+    for (size_t d = 0; d < rank; ++d) {
+      from[d] = std::max<int64_t>(0, window[d]) / unit[d];
+      to[d] = std::min(cells[d], (window[d] + ref.block[d] + unit[d] - 1) / unit[d]);
+      if (from[d] >= to[d]) return;
+    }
+    for (std::vector<int64_t> at = from; true;) {
+      int64_t cell = 0;
+      for (size_t d = 0; d < rank; ++d) cell = cell * cells[d] + at[d];
+      if (taken[cell]) {
+        return Error(DiagCode::kOutputRevisited, ref,
+                     absl::StrCat("the window at element (", absl::StrJoin(window, ", "),
+                                  ") overlaps another"));
+      }
+      taken[cell] = true;
+      ++count;
+      size_t d = rank;
+      while (d > 0 && ++at[d - 1] == to[d - 1]) {
+        at[d - 1] = from[d - 1];
+        --d;
+      }
+      if (d == 0) break;
+    }
+  }
+  if (count == all || ref.alias >= 0 || ref.window_of >= 0) return;
+  Error(DiagCode::kOutputNotWritten, ref,
+        absl::StrCat("the windows cover ", count, " of its ", all, " tiles"));
 }
 
 }  // namespace

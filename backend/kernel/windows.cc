@@ -174,6 +174,29 @@ bool CheckVmemBudget(const Kernel& kernel, std::shared_ptr<const Source> source,
   return false;
 }
 
+int64_t VisitWords(const Kernel& kernel, int r) {
+  constexpr int64_t kMostBlocks = 4096;
+  const Ref& ref = kernel.refs[r];
+  const bool window = ref.role == Ref::Role::kOut && ref.space == Ref::Space::kWindow;
+  if (!window || ref.element_index || (ref.window_of < 0 && ref.InVmem())) return 0;
+  const Pipeline* p = ref.pipeline < 0 ? nullptr : &kernel.pipelines[ref.pipeline];
+  const int64_t first = p == nullptr ? 0 : p->first_axis;
+  const std::vector<GridAxis>& grid = p == nullptr ? kernel.grid : p->grid;
+  const bool moves = std::any_of(ref.index.begin(), ref.index.end(),
+                                 [&](const Expr& e) { return UsesAxis(e, first); });
+  const bool known =
+      std::all_of(ref.index.begin(), ref.index.end(),
+                  [&](const Expr& e) { return KnownBeforeRun(kernel, e); }) &&
+      std::all_of(grid.begin(), grid.end(), [](const GridAxis& a) { return a.most.empty(); });
+  if (!moves || known) return 0;
+  int64_t blocks = 1;
+  for (size_t d = 0; d < ref.block.size() && blocks <= kMostBlocks; ++d) {
+    const int64_t n = (ref.shape.dims[d] + ref.block[d] - 1) / std::max<int64_t>(1, ref.block[d]);
+    blocks *= std::min(kMostBlocks + 1, n);
+  }
+  return blocks <= kMostBlocks ? blocks : 0;
+}
+
 bool CheckSmemBudget(const Kernel& kernel, std::shared_ptr<const Source> source, const Chip& chip,
                      DiagSink* diags) {
   // Spilled scalars of the kernel and of the program lie in SMEM too.
@@ -184,6 +207,13 @@ bool CheckSmemBudget(const Kernel& kernel, std::shared_ptr<const Source> source,
     const int64_t elements = ref.shape.ElementCount();
     if (ref.space == Ref::Space::kSemaphore) flags = SaturatingAdd(flags, elements);
     if (ref.space == Ref::Space::kWindow) flags += ref.buffers;
+    const int64_t visits = VisitWords(kernel, static_cast<int>(&ref - kernel.refs.data()));
+    if (visits > 0) {
+      const int64_t size = (visits + 7) / 8 * 32;
+      bytes = SaturatingAdd(bytes, size);
+      sizes.push_back({size, absl::StrCat(ref.name, ": ", size, " bytes, which of its ", visits,
+                                          " blocks have been left")});
+    }
     if (ref.space != Ref::Space::kSmem) continue;
     const int64_t size = ref.role == Ref::Role::kPrefetch
                              ? DeviceBytes(ref.shape)

@@ -45,6 +45,10 @@ struct WindowBytes {
 std::vector<WindowBytes> WindowsOf(const Kernel& kernel);
 int64_t TotalBytes(const std::vector<WindowBytes>& windows);  // saturates
 
+// Words of SMEM, one a block, that mark which blocks of an output have been left, where what it
+// visits is known at run time only; 0: no such check (few blocks, known visits, many blocks).
+int64_t VisitWords(const Kernel& kernel, int ref);
+
 // E1001 with a table of operands where windows and scratch exceed the chip's scoped VMEM.
 bool CheckVmemBudget(const Kernel& kernel, std::shared_ptr<const Source> source, const Chip& chip,
                      DiagSink* diags);

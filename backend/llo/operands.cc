@@ -32,6 +32,8 @@ bool IsDma(Opcode op) {
     case Opcode::kDmaVmemToHbm:
     case Opcode::kDmaVmemToVmem:
     case Opcode::kDmaHbmToHbm:
+    case Opcode::kDmaVmemToSmem:
+    case Opcode::kDmaSmemToVmem:
     case Opcode::kDmaHbmToSmem:
     case Opcode::kDmaSmemToHbm:
       return true;

@@ -78,9 +78,11 @@ void Builder::Store(const isa::MemRef& mem, Operand value) {
   inst.pred_negated = pred_negated_;
 }
 
-void Builder::StoreMasked(const isa::MemRef& mem, Operand mask, Operand value) {
+void Builder::StoreMasked(const isa::MemRef& mem, Operand mask, Operand value, int packing) {
   Reg v = AsReg(value);
-  isa::Inst& inst = Append(Opcode::kVstMsk);
+  isa::Inst& inst = Append(packing == 1   ? Opcode::kVstMsk
+                           : packing == 2 ? Opcode::kVstMskB16
+                                          : Opcode::kVstMskB8);
   inst.mem = mem;
   inst.src = {mask, v};
   inst.pred = pred_;

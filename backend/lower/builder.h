@@ -51,7 +51,8 @@ class Builder {
   void Into(Reg dest, Opcode op, std::initializer_list<Operand> src);
   Reg Load(const isa::MemRef& mem);
   void Store(const isa::MemRef& mem, Operand value);
-  void StoreMasked(const isa::MemRef& mem, Operand mask, Operand value);
+  // packing: rows in a word of `value`; the mask is that of rows.
+  void StoreMasked(const isa::MemRef& mem, Operand mask, Operand value, int packing);
   // Branch to block `target` if the predicate holds (invalid: always).
   void Branch(int target, Reg pred, bool negated);
   isa::Inst& last() { return f_->blocks[block_].insts.back(); }

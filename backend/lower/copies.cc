@@ -7,6 +7,7 @@
 //
 // Which slices can move is decided in backend/kernel/verify_copies.cc.
 #include <algorithm>
+#include <functional>
 
 #include "absl/strings/str_cat.h"
 #include "backend/kernel/scalar_facts.h"
@@ -128,9 +129,9 @@ Lowering::CopySide Lowering::SideOf(const kernel::RefView& view) {
   CopySide side;
   if (ref.space == RefSpace::kSmem) {
     Operand word = Imm(0);
+    const Dims strides = WordStrides(ref);
     for (size_t d = 0; d < view.slices.size(); ++d) {
-      word =
-          b_.Sadd(b_.Smul(word, Imm(block.dims[d])), CheckedStart(view.slices[d], block.dims[d]));
+      word = b_.Sadd(word, b_.Smul(CheckedStart(view.slices[d], block.dims[d]), Imm(strides[d])));
     }
     side.address = b_.Sadd(word, Imm(s.word));
     side.buffer = s.view.buffer;
@@ -226,8 +227,59 @@ bool Lowering::CopyLevels(NodeId id, std::vector<Level>* levels, int64_t* run) {
   return true;
 }
 
+// Between VMEM and SMEM: a transfer for each row of a tile. `emit` gets rows and words from the
+// start, and words; the granules moved.
+int64_t Lowering::WordRows(NodeId id, const std::function<void(int64_t, int64_t, int64_t)>& emit) {
+  constexpr int64_t kMost = 256;
+  const Node& n = node(id);
+  const int vmem = k.refs[n.views[0].ref].space == RefSpace::kSmem ? 1 : 0;
+  const kernel::RefView& rows = n.views[vmem];
+  const kernel::RefView& words = n.views[1 - vmem];
+  const MemForm& form = refs[rows.ref].view.form;
+  Dims sizes, row_steps, word_steps;
+  for (size_t d = 0; d < rows.slices.size(); ++d) {
+    if (rows.dropped[d]) continue;
+    sizes.push_back(rows.slices[d].size);
+    row_steps.push_back(static_cast<int>(d));
+  }
+  const Dims strides = WordStrides(k.refs[words.ref]);
+  for (size_t d = 0; d < strides.size(); ++d) {
+    if (!words.dropped[d]) word_steps.push_back(strides[d]);
+  }
+  int64_t outer = 1, granules = 0, pieces = 0;
+  for (size_t d = 0; d + 1 < sizes.size(); ++d) outer *= sizes[d];
+  const int64_t length = sizes.back(), piece = form.flat ? std::max<int64_t>(1, length) : kLanes;
+  if (outer > kMost || outer * CeilDiv(length, piece) > kMost) {
+    Fail(id, absl::StrCat("a copy of more than ", kMost, " separate rows"));
+    return 0;
+  }
+  for (int64_t o = 0; o < outer; ++o) {
+    int64_t rest = o, row = 0, word = 0;
+    for (size_t d = sizes.size() - 1; d-- > 0;) {
+      const int64_t i = rest % sizes[d];
+      rest /= sizes[d];
+      const int dim = static_cast<int>(row_steps[d]);
+      const kernel::Slice& s = rows.slices[dim];
+      const int64_t start = s.start_node < 0 ? s.start : 0;  // else a multiple of a tile
+      row += dim == form.sub ? form.RowOf(start + i) - form.RowOf(start) : i * form.stride[dim];
+      word += i * word_steps[d];
+    }
+    for (int64_t from = 0; from < length; from += piece, ++pieces) {
+      const int64_t now = std::min(piece, length - from);
+      emit(row + (form.flat ? 0 : from / kLanes * form.tile_rows), word + from, now);
+      granules += CeilDiv(now, kGranuleWords);
+    }
+  }
+  return granules;
+}
+
 int64_t Lowering::CopyGranules(NodeId id) {
   const Node& n = node(id);
+  const RefSpace spaces[2] = {k.refs[n.views[0].ref].space, k.refs[n.views[1].ref].space};
+  const bool smem = spaces[0] == RefSpace::kSmem || spaces[1] == RefSpace::kSmem;
+  if (smem && spaces[0] != RefSpace::kHbm && spaces[1] != RefSpace::kHbm) {
+    return WordRows(id, [](int64_t, int64_t, int64_t) {});
+  }
   if (k.refs[n.views[0].ref].space == RefSpace::kSmem ||
       k.refs[n.views[1].ref].space == RefSpace::kSmem) {
     int64_t words = 1;
@@ -298,6 +350,16 @@ void Lowering::LowerCopy(NodeId id) {
   const RefSpace from_space = k.refs[n.views[0].ref].space;
   if (to_space == RefSpace::kSmem || from_space == RefSpace::kSmem) {
     const bool in = to_space == RefSpace::kSmem;
+    if (!from_hbm && to_space != RefSpace::kHbm) {
+      WordRows(id, [&](int64_t row, int64_t word, int64_t words) {
+        const Operand a = b_.Sadd(from.address, Imm(in ? row : word));
+        const Operand b = b_.Sadd(to.address, Imm(in ? word : row));
+        b_.Op(in ? Opcode::kDmaVmemToSmem : Opcode::kDmaSmemToVmem,
+              {a, Imm(CeilDiv(words, kGranuleWords)), b, flag});
+        b_.last().mem.buffer = in ? from.buffer : to.buffer;
+      });
+      return;
+    }
     const Operand hbm = SmemPartner(id, in ? 0 : 1, in ? from.address : to.address);
     b_.Op(in ? Opcode::kDmaHbmToSmem : Opcode::kDmaSmemToHbm,
           {in ? hbm : from.address, Imm(CopyGranules(id)), in ? to.address : hbm, flag});

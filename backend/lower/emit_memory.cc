@@ -134,6 +134,15 @@ Operand Lowering::UnpackRow(const MemForm& form, Operand v, int part) {
   return form.type == Type::kPred ? ToMask(v) : v;
 }
 
+// The same of a row known at run time only: `part`, a scalar.
+Operand Lowering::UnpackAt(const MemForm& form, Operand v, Operand part) {
+  if (part.is_imm()) return UnpackRow(form, v, static_cast<int>(part.imm));
+  const int bits = 32 / form.packing;
+  const Operand up = b_.Ssub(Imm(32 - bits), b_.Smul(part, Imm(bits)));
+  v = V(Opcode::kVshll, v, b_.Op(Opcode::kVstv, {up}));
+  return UnpackRow(form, v, form.packing - 1);
+}
+
 Operand Lowering::Pack(const MemForm& form, Operand v) {
   if (const num::FloatFormat* narrow = NarrowFormat(form.type)) {
     v = EncodeNarrow(*narrow, v);
@@ -223,7 +232,11 @@ Operand Lowering::LoadFlat(const MemView& view, absl::Span<const Start> starts, 
   isa::MemRef mem = Address(view, 0, {{*row, 1}});
   mem.sublane_stride = 0;
   Operand v = b_.Load(mem);
-  if (form.packing > 1) v = UnpackRow(form, v, static_cast<int>(j.c % form.packing));
+  if (form.packing > 1 && rank == 1 && !starts[0].scalar.is_imm()) {
+    v = UnpackAt(form, v, b_.Srem(b_.Sdiv(starts[0].scalar, Imm(kLanes)), Imm(form.packing)));
+  } else if (form.packing > 1) {
+    v = UnpackRow(form, v, static_cast<int>(j.c % form.packing));
+  }
   if (rank == 0) {
     bool mask = !v.is_imm() && v.reg.cls == RegClass::kMask;
     v = b_.Permute(Opcode::kVbcastLane, ToVector(v), Imm(0));
@@ -268,7 +281,12 @@ Operand Lowering::LoadRow(MemView view, absl::Span<const Start> starts, const Di
     mem.sublane_mask =
         SublaneMask(0, std::min(kSublanes, dims[layout.sub] - kSublanes * at[layout.sub].c));
   }
-  return UnpackOne(form, b_.Load(mem), static_cast<int>(part % form.packing));
+  const Operand v = b_.Load(mem);
+  const bool found = form.sub >= 0 && !starts[form.sub].scalar.is_imm();  // at run time
+  if (found && form.packing > 1) {
+    return UnpackAt(form, v, b_.Srem(starts[form.sub].scalar, Imm(form.packing)));
+  }
+  return UnpackOne(form, v, static_cast<int>(part % form.packing));
 }
 
 // Eight rows of the sublane dimension.
@@ -309,6 +327,10 @@ Operand Lowering::LoadGroup(const MemView& view, absl::Span<const Start> starts,
       int64_t rows = form.sub_tiles * form.tile_rows - start / form.packing - g.c * step;
       mem.sublane_mask = SublaneMask(0, std::min(step, rows));
     }
+    if (view.rows_apart && g.is_const()) {
+      mem.sublane_mask &=
+          SublaneMask(0, std::min(step, CeilDiv(dims[form.sub] - g.c * kSublanes, form.packing)));
+    }
     return Unpack(form, b_.Load(mem));
   }
   std::optional<Coord> tile = Div(g + start / kSublanes, groups);
@@ -321,6 +343,10 @@ Operand Lowering::LoadGroup(const MemView& view, absl::Span<const Start> starts,
   int64_t shift = start % kSublanes;
   isa::MemRef mem = Address(view, inside * step, terms);
   mem.sublane_mask = full;
+  if (view.rows_apart && g.is_const() && shift == 0) {
+    mem.sublane_mask =
+        SublaneMask(0, std::min(step, CeilDiv(dims[form.sub] - g.c * kSublanes, form.packing)));
+  }
   if (shift == 0) return Unpack(form, b_.Load(mem));
   if (form.packing > 1 || groups > 1) {
     Fail(id, "a load that starts inside a packed tile");
@@ -366,13 +392,31 @@ VLayout Lowering::NaturalOfLoad(const Node& n) const {
   const MemForm& form = refs[n.ref].view.form;
   if (form.flat) {
     if (n.shape.dims.empty()) return {-1, -1};
+    if (SingleLane(n)) return {-1, -1};
     bool aligned = n.slices[0].start_node < 0 && n.slices[0].start % (kLanes * form.packing) == 0;
     if (n.shape.dims[0] > (form.packing > 1 ? kLanes : 2 * kLanes) && aligned) return {0, 0};
     return {-1, 0};
   }
   VLayout l = form.natural();
   if (l.sub >= 0 && n.shape.dims[l.sub] == 1) l.sub = -1;
+  if (SingleLane(n)) l.lane = -1;
   return l;
+}
+
+// Of a load or store: one element along the lanes, where it is known at run time.
+bool Lowering::SingleLane(const Node& n) const {
+  const MemForm& form = refs[n.ref].view.form;
+  const int d = form.flat ? 0 : form.lane;
+  if (d < 0 || d >= static_cast<int>(n.slices.size())) return false;
+  return n.slices[d].start_node >= 0 && n.slices[d].size == 1;
+}
+
+// Its lane in the register that holds it; the start without it.
+Operand Lowering::TakeLane(Start* start) {
+  if (!start->scalar.is_imm()) return b_.Srem(start->scalar, Imm(kLanes));
+  const int64_t lane = start->c % kLanes;
+  start->c -= lane;
+  return Imm(lane);
 }
 
 Operand Lowering::EvalLoad(NodeId id, VLayout layout, const Coords& at) {
@@ -380,22 +424,32 @@ Operand Lowering::EvalLoad(NodeId id, VLayout layout, const Coords& at) {
   WaitFor(n.ref);
   std::vector<Start> starts = StartsOf(n);
   const MemForm& form = refs[n.ref].view.form;
+  if (SingleLane(n)) {
+    const int d = form.flat ? 0 : form.lane;
+    const Operand lane = TakeLane(&starts[d]);
+    const VLayout there = {layout.sub, static_cast<int8_t>(d)};
+    Operand v = LoadTile(refs[n.ref].view, starts, n.shape.dims, there, at, id);
+    v = b_.Permute(Opcode::kVbcastLane, ToVector(v), lane);
+    return type(id) == Type::kPred ? ToMask(v) : v;
+  }
   int64_t lane_shift = form.lane >= 0 ? starts[form.lane].c % kLanes : 0;
   if (lane_shift == 0 || layout.lane != form.lane) {
     return LoadTile(refs[n.ref].view, starts, n.shape.dims, layout, at, id);
   }
   // Lanes that start inside a tile: two registers rotated into one.
   starts[form.lane].c -= lane_shift;
-  Operand low =
-      RotateLanes(LoadTile(refs[n.ref].view, starts, n.shape.dims, layout, at, id), -lane_shift);
+  const bool pred = type(id) == Type::kPred;
+  Operand low = ToVector(
+      RotateLanes(LoadTile(refs[n.ref].view, starts, n.shape.dims, layout, at, id), -lane_shift));
   const Coord& j = at[form.lane];
   bool more = !j.is_const() || j.c * kLanes + kLanes - lane_shift < n.shape.dims[form.lane];
-  if (!more) return low;
+  if (!more) return pred ? ToMask(low) : low;
   Coords next = at;
   next[form.lane] = j + 1;
-  Operand high =
-      RotateLanes(LoadTile(refs[n.ref].view, starts, n.shape.dims, layout, next, id), -lane_shift);
-  return Vsel(MaskOf(0, 8, 0, kLanes - lane_shift), low, high);
+  Operand high = ToVector(
+      RotateLanes(LoadTile(refs[n.ref].view, starts, n.shape.dims, layout, next, id), -lane_shift));
+  const Operand both = Vsel(MaskOf(0, 8, 0, kLanes - lane_shift), low, high);
+  return pred ? ToMask(both) : both;
 }
 
 }  // namespace tpuc::lower

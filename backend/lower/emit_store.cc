@@ -11,28 +11,52 @@
 
 namespace tpuc::lower {
 
-void Lowering::StoreTile(const MemView& whole_view, absl::Span<const Start> starts,
+void Lowering::StoreTile(const MemView& whole_view, absl::Span<const Start> whole_starts,
                          const Dims& dims, VLayout layout, const Coords& at, Operand value,
                          NodeId id, const Operand* mask) {
-  MemView view = Shift(whole_view, starts);
+  MemView view = Shift(whole_view, whole_starts);
   const MemForm& form = view.form;
   int rank = static_cast<int>(dims.size());
+  std::vector<Start> starts(whole_starts.begin(), whole_starts.end());
   std::vector<std::pair<Coord, int64_t>> terms;
   Operand packed = Pack(form, value);
-  // Of `lanes` lanes, and where the mask says so.
+  std::optional<Operand> chosen;
+  auto choose = [&](Operand m) { chosen = chosen ? V(Opcode::kVmand, *chosen, m) : m; };
+  if (mask != nullptr) choose(*mask);
+  // One element along the lanes, one row of a word that holds several: the value is there in all
+  // of them.
+  const int lane_dim = form.flat ? (rank == 0 ? -1 : 0) : form.lane;
+  const bool one_lane = lane_dim >= 0 && layout.lane < 0 && layout.sub != lane_dim &&
+                        dims[lane_dim] == 1 && id >= 0 && node(id).kind == Node::Kind::kStore &&
+                        SingleLane(node(id));
+  if (one_lane) {
+    if (form.flat && form.packing > 1) {
+      const Operand row =
+          b_.Sadd(b_.Sdiv(starts[0].scalar, Imm(kLanes)), Imm(starts[0].c / kLanes));
+      choose(PartMask(form, b_.Srem(row, Imm(form.packing))));
+    }
+    choose(Equals(LaneIds(), TakeLane(&starts[lane_dim])));
+  }
+  const bool one_row = form.packing > 1 && form.sub >= 0 && layout.sub < 0 && dims[form.sub] == 1;
+  if (one_row) {
+    const Start& s = starts[form.sub];
+    choose(PartMask(
+        form, s.scalar.is_imm() ? Imm(s.c % form.packing) : b_.Srem(s.scalar, Imm(form.packing))));
+  }
+  // Of `lanes` lanes, and where the masks say so.
   auto put = [&](const isa::MemRef& mem, Operand v, int64_t lanes) {
     std::optional<Operand> where;
-    if (lanes < kLanes) where = MaskOf(0, 8, 0, lanes);
-    if (mask != nullptr) where = where ? V(Opcode::kVmand, *where, *mask) : *mask;
+    if (lanes < kLanes && !one_lane) where = MaskOf(0, 8, 0, lanes);
+    if (chosen) where = where ? V(Opcode::kVmand, *where, *chosen) : *chosen;
     if (where) {
-      b_.StoreMasked(mem, *where, v);
+      b_.StoreMasked(mem, *where, v, chosen ? form.packing : 1);
     } else {
       b_.Store(mem, v);
     }
   };
   if (form.flat) {
     int64_t start = rank == 0 ? 0 : starts[0].c;
-    bool part = rank == 1 && start + dims[0] < form.dims[0] && dims[0] % kLanes != 0;
+    bool part = rank == 1 && start + dims[0] < form.dims[0] && dims[0] % kLanes != 0 && !one_lane;
     if (layout.dense()) {
       int64_t step = kSublanes / form.packing, rows = step;
       if (at[0].is_const()) {
@@ -49,11 +73,9 @@ void Lowering::StoreTile(const MemView& whole_view, absl::Span<const Start> star
       Fail(id, "a rank-1 store of a packed type in this layout");
       return;
     }
-    Coord j = rank == 0 ? Coord::Const(0) : at[0] + start / kLanes;
+    const int64_t row = form.packing > 1 ? kLanes * form.packing : kLanes;
+    Coord j = rank == 0 ? Coord::Const(0) : at[0] + start / row;
     if (start % kLanes != 0) Fail(id, "a rank-1 store at this offset");
-    if (form.packing > 1) {  // row 0 of the word is the element; the other rows have no meaning
-      Address(view, 0, terms);
-    }
     terms.push_back({j, 1});
     isa::MemRef mem = Address(view, 0, terms);
     mem.sublane_mask = 1;
@@ -82,6 +104,12 @@ void Lowering::StoreTile(const MemView& whole_view, absl::Span<const Start> star
     store(mem, packed);
     return;
   }
+  if (one_row) {
+    const Start& s = starts[form.sub];
+    isa::MemRef mem = Address(view, s.scalar.is_imm() ? form.RowOf(s.c) : 0, terms);
+    mem.sublane_mask = 1;
+    return store(mem, packed);
+  }
   int64_t start = starts[form.sub].c;
   const Coord& g = at[form.sub];
   // Rows that this register may write: all, where the slice reaches the array's end.
@@ -89,8 +117,7 @@ void Lowering::StoreTile(const MemView& whole_view, absl::Span<const Start> star
   int64_t valid = kSublanes;
   if (part && g.is_const()) valid = std::min(kSublanes, dims[form.sub] - g.c * kSublanes);
   if (form.packing > 1 && valid < kSublanes && valid % form.packing != 0) {
-    Fail(id, "a store of part of a packed word");
-    return;
+    choose(MaskOf(0, valid, 0, kLanes));
   }
   if (form.tile_sub < kSublanes) {
     int64_t tiles = form.lane_tiles * form.tile_rows;
@@ -142,18 +169,33 @@ void Lowering::StoreTile(const MemView& whole_view, absl::Span<const Start> star
   store(high, packed);
 }
 
+// Sublanes whose row is part `part` of its word.
+Operand Lowering::PartMask(const MemForm& form, Operand part) {
+  const Operand rows = V(Opcode::kVand, SublaneIds(), Imm(form.packing - 1));
+  return Equals(rows, part);
+}
+
+Operand Lowering::Equals(Operand v, Operand scalar) {
+  if (!scalar.is_imm()) scalar = b_.Op(Opcode::kVstv, {scalar});
+  return b_.Op(Opcode::kVcmpEqS32, {v, scalar});
+}
+
 VLayout Lowering::LayoutOfStore(const Node& n) const {
   const MemForm& form = refs[n.ref].view.form;
   const Dims& dims = node(n.operands[0]).shape.dims;
   if (form.flat) {
-    if (dims.empty()) return {-1, -1};
+    if (dims.empty() || SingleLane(n)) return {-1, -1};
     const NodeInfo& i = info[n.operands[0]];
     if (form.packing > 1 && dims[0] > kLanes) return {0, 0};
     if (!i.flexible && i.natural.dense()) return {0, 0};
     if (i.flexible && dims[0] > 2 * kLanes) return {0, 0};
     return {-1, 0};
   }
-  return form.natural();
+  VLayout l = form.natural();
+  const bool row = l.sub >= 0 && form.packing > 1 && dims[l.sub] == 1 && form.dims[l.sub] > 1;
+  if (row) l.sub = -1;
+  if (SingleLane(n)) l.lane = -1;
+  return l;
 }
 
 void Lowering::EmitStoreTile(NodeId store, const Coords& at) {

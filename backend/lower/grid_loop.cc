@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "backend/kernel/expr.h"
+#include "backend/kernel/windows.h"
 #include "backend/lower/lowering.h"
 
 namespace tpuc::lower {
@@ -174,20 +175,14 @@ void Lowering::ClearWindow(int r) {
 }
 
 // Where what an output visits is known at run time only, each of its blocks has a word in SMEM that
-// is set when the block is left: a block may not be left twice (PS-3.4). Not above kMostBlocks.
-void Lowering::ClearVisits(const GridLoop& g, int r) {
-  constexpr int64_t kMostBlocks = 4096;
-  const kernel::Ref& ref = k.refs[r];
+// is set when the block is left: a block may not be left twice (PS-3.4).
+void Lowering::ClearVisits(int r) {
   RefState& s = refs[r];
-  if (ref.element_index || (!RunTimeIndex(r) && !RunTimeGrid(g.grid))) return;
-  int64_t blocks = 1;
-  for (size_t d = 0; d < ref.block.size() && blocks <= kMostBlocks; ++d) {
-    blocks *= std::min(kMostBlocks + 1, CeilDiv(ref.shape.dims[d], ref.block[d]));
-  }
-  if (blocks > kMostBlocks) return;
+  const int64_t blocks = kernel::VisitWords(k, r);
+  if (blocks == 0) return;
   if (s.visited < 0) {
     llo::Allocation a;
-    a.name = absl::StrCat(ref.name, ".visited");
+    a.name = absl::StrCat(k.refs[r].name, ".visited");
     a.memory = isa::Memory::kSmem;
     a.size = blocks;
     a.offset = s.visited = next_word;
@@ -250,7 +245,7 @@ void Lowering::SetUpWindows(const GridLoop& g, GridState* state) {
   }
   for (const Moving& m : state->moving) {
     if (m.in && refs[m.ref].edge) ClearWindow(m.ref);
-    if (!m.in && m.moves) ClearVisits(g, m.ref);
+    if (!m.in) ClearVisits(m.ref);
   }
 }
 

@@ -53,6 +53,11 @@ bool ScalarOp(const Node& n) {
     case Op::kReshape:
     case Op::kBitcast:
       return true;
+    case Op::kAbs:
+    case Op::kShiftLeft:
+    case Op::kShiftRightArithmetic:
+    case Op::kShiftRightLogical:
+      return n.shape.type == Type::kS32;
     default:
       return false;
   }
@@ -323,6 +328,14 @@ void Lowering::InferLayouts() {
   };
   walk(k.setup);
   walk(k.body);
+  for (const Node& n : k.nodes) {
+    const int sub = n.kind == Node::Kind::kStore ? refs[n.ref].view.form.sub : -1;
+    if (sub >= 0 && n.slices[sub].size < kSublanes) refs[n.ref].view.rows_apart = true;
+    if (n.kind != Node::Kind::kCopyStart) continue;
+    RefState& target = refs[n.views[1].ref];
+    const int rows = target.view.form.sub;
+    if (rows >= 0) target.view.rows_apart |= n.views[1].slices[rows].size % kSublanes != 0;
+  }
   FindScalarUses();
 }
 
@@ -369,7 +382,10 @@ void Lowering::InferAlikeRefs() {
       if (s.alike == 0) continue;
       const NodeId value = node(id).operands[0];
       const bool same_rank = dims(value).size() == s.view.form.dims.size();
-      const bool alike = dims(value).empty() || (same_rank && (info[value].alike & s.alike) != 0);
+      const int lane = s.view.form.lane;
+      const bool all_lanes = node(id).slices[lane].size == s.view.form.dims[lane];
+      const bool alike =
+          all_lanes && (dims(value).empty() || (same_rank && (info[value].alike & s.alike) != 0));
       if (alike && node(id).operands.size() == 1) continue;
       s.alike = 0;
       changed = true;

@@ -2,6 +2,7 @@
 #include "backend/lower/lower.h"
 
 #include "absl/strings/str_cat.h"
+#include "backend/lower/legalize.h"
 #include "backend/lower/lowering.h"
 #include "backend/lower/rewrite.h"
 #include "backend/lower/unroll.h"
@@ -102,6 +103,7 @@ bool Lowering::Run() {
 bool LowerKernel(const kernel::Kernel& kernel, const Chip& chip, const LowerOptions& options,
                  llo::Function* function, std::vector<isa::SourceEntry>* sources, DiagSink* diags) {
   kernel::Kernel body = kernel;
+  lower::LegalizeAccesses(&body);
   lower::UnrollLoops(&body);
   lower::RewriteBody(&body);
   lower::Lowering lowering(body, chip, options, function, sources, diags);

@@ -34,11 +34,12 @@ using kernel::NodeId;
 // An array in VMEM: where, and how.
 struct MemView {
   MemForm form;
-  Operand base;          // scalar row, or immediate 0
-  int64_t offset = 0;    // rows added to it
-  int buffer = -1;       // for MemRef
-  bool local = false;    // the base was computed where it is used: not to be hoisted
-  bool one_row = false;  // single rows of tiles that others share
+  Operand base;             // scalar row, or immediate 0
+  int64_t offset = 0;       // rows added to it
+  int buffer = -1;          // for MemRef
+  bool local = false;       // the base was computed where it is used: not to be hoisted
+  bool one_row = false;     // single rows of tiles that others share
+  bool rows_apart = false;  // written row by row: what lies beyond the last may never be
 };
 
 struct RefState {
@@ -56,7 +57,7 @@ struct RefState {
   int64_t word = -1;       // in SMEM: first word
   int64_t visited = -1;    // output, visits checked in the run: first word of the blocks' marks
   int visited_buffer = -1;
-  uint64_t alike = 0;      // bit d: what it holds is the same all along dimension d
+  uint64_t alike = 0;  // bit d: what it holds is the same all along dimension d
 };
 
 struct NodeInfo {
@@ -72,6 +73,9 @@ struct NodeInfo {
   int uses = 0;
   uint64_t alike = 0;  // bit d: the value is the same all along dimension d
 };
+
+// In SMEM: words from one index of each dimension to the next.
+Dims WordStrides(const kernel::Ref& ref);
 
 // Sublanes from .. to - 1 of a load or store.
 inline uint8_t SublaneMask(int64_t from, int64_t to) {
@@ -219,6 +223,11 @@ class Lowering {
   Operand Unpack(const MemForm& form, Operand v);
   Operand UnpackRow(const MemForm& form, Operand v, int part);
   Operand UnpackOne(const MemForm& form, Operand v, int part);
+  Operand UnpackAt(const MemForm& form, Operand v, Operand part);
+  bool SingleLane(const Node& n) const;
+  Operand TakeLane(Start* start);
+  Operand PartMask(const MemForm& form, Operand part);
+  Operand Equals(Operand v, Operand scalar);
   Operand Pack(const MemForm& form, Operand v);
   VLayout NaturalOfLoad(const Node& n) const;
   // The layout in which a store wants its operand.
@@ -505,7 +514,7 @@ class Lowering {
   void MoveIn(const GridLoop& g, GridState* s);
   void MoveOut(const GridLoop& g, GridState* s);
   void Drain(const GridState& s);
-  void ClearVisits(const GridLoop& g, int ref);
+  void ClearVisits(int ref);
   void CheckVisit(int ref, absl::Span<const Operand> index, Reg leaves);
   std::vector<Operand> PointIn(const GridLoop& g, int64_t step, std::vector<Reg>* regs);
   void StepTo(const GridLoop& g, absl::Span<const Reg> regs, absl::Span<const Operand> point);
@@ -527,6 +536,7 @@ class Lowering {
   bool CopyLevels(NodeId id, std::vector<Level>* levels, int64_t* run);
   Operand SemaphoreFlag(const kernel::RefView& view);
   Operand SmemPartner(NodeId id, int side, Operand address);
+  int64_t WordRows(NodeId id, const std::function<void(int64_t, int64_t, int64_t)>& emit);
   void LowerCopy(NodeId id);
   int64_t CopyGranules(NodeId id);
   // The start of a slice, checked where nothing shows that it is inside and a promised multiple.

@@ -217,11 +217,22 @@ void Lowering::StartCopy(int r, bool in, absl::Span<const Operand> index, Operan
   std::vector<Level> levels;
   auto level = [&](int64_t block, int64_t total, int64_t hbm, int64_t vm, int d) {
     if (ref.element_index) {  // whole tiles, from any of them
-      const Operand first = b_.Sdiv(index[d], Imm(kernel::ElementUnit(ref, d)));
+      const int64_t unit = kernel::ElementUnit(ref, d);
+      const int64_t pad = ref.low_pad.empty() ? 0 : CeilDiv(ref.low_pad[d], unit);
+      Operand first = b_.Ssub(b_.Sdiv(b_.Sadd(index[d], Imm(pad * unit)), Imm(unit)), Imm(pad));
+      Level l{block, in ? hbm : vm, in ? vm : hbm, total > block || pad > 0,
+              Imm(std::min(block, total))};
+      if (pad > 0) {  // tiles before the array are left out
+        const Operand before = b_.Smax(b_.Ssub(Imm(0), first), Imm(0));
+        first = b_.Smax(first, Imm(0));
+        vmem = b_.Sadd(vmem, b_.Smul(before, Imm(vm)));
+        l.now = b_.Smin(b_.Ssub(Imm(block), before), b_.Ssub(Imm(total), first));
+      } else if (l.cut) {
+        l.now = b_.Smin(Imm(block), b_.Ssub(Imm(total), first));
+      } else {
+        l.count = std::min(block, total);
+      }
       row = b_.Sadd(row, b_.Smul(first, Imm(hbm)));
-      Level l{block, hbm, vm, total > block, Imm(std::min(block, total))};
-      if (l.cut) l.now = b_.Smin(Imm(block), b_.Ssub(Imm(total), first));
-      if (!l.cut) l.count = std::min(block, total);
       levels.push_back(l);
       return;
     }

@@ -92,6 +92,16 @@ Operand Lowering::EvalScalar(const Node& n, NodeId id) {
       return b_.Smin(arg(0), arg(1));
     case Op::kNegate:
       return b_.Ssub(Imm(0), arg(0));
+    case Op::kAbs: {
+      const Operand a = arg(0);
+      return b_.Smax(a, b_.Ssub(Imm(0), a));
+    }
+    case Op::kShiftLeft:
+      return b_.Op(Opcode::kSshll, {arg(0), arg(1)});
+    case Op::kShiftRightArithmetic:
+      return b_.Op(Opcode::kSshra, {arg(0), arg(1)});
+    case Op::kShiftRightLogical:
+      return b_.Op(Opcode::kSshrl, {arg(0), arg(1)});
     case Op::kAnd:
       return b_.Op(Opcode::kSand, {arg(0), arg(1)});
     case Op::kOr:

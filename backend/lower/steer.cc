@@ -16,8 +16,9 @@ namespace {
 
 constexpr int64_t kGranuleBytes = 32;
 
-// Words from one index of each dimension to the next; rows of what a copy brings whole are rounded
-// up to 128 words.
+}  // namespace
+
+// Rows of what a copy brings whole are rounded up to 128 words.
 Dims WordStrides(const kernel::Ref& ref) {
   const Dims& dims = ref.shape.dims;
   Dims strides(dims.size(), 1);
@@ -30,8 +31,6 @@ Dims WordStrides(const kernel::Ref& ref) {
   }
   return strides;
 }
-
-}  // namespace
 
 void Lowering::LoadPrefetched() {
   int64_t granules = 0;
@@ -151,7 +150,8 @@ void Lowering::CheckIndex(int r, absl::Span<const Operand> index) {
     if (index[d].is_imm() || kernel::KnownBeforeRun(k, ref.index[d])) continue;
     const int64_t unit = ref.element_index ? 1 : ref.block[d];
     const int64_t blocks = CeilDiv(ref.shape.dims[d], unit);
-    for (Reg one : {b_.Op(Opcode::kScmpLt, {index[d], Imm(0)}),
+    const int64_t pad = ref.low_pad.empty() ? 0 : ref.low_pad[d];
+    for (Reg one : {b_.Op(Opcode::kScmpLt, {index[d], Imm(-pad)}),
                     b_.Op(Opcode::kScmpGe, {index[d], Imm(blocks)})}) {
       bad = bad.valid() ? b_.Op(Opcode::kPor, {bad, one}) : one;
     }

@@ -34,7 +34,8 @@ std::vector<OperationShare> OperationsOf(const isa::Program& program, const isa:
     share.instructions = o.instructions;
     share.slots = o.slots;
     for (const isa::DotInfo& d : kernel.info.dots) {
-      if (d.source != o.source || o.slots.mxu == 0) continue;
+      const bool sizes = d.k > 0 && d.n > 0 && d.k_padded >= d.k && d.n_padded >= d.n;
+      if (d.source != o.source || o.slots.mxu == 0 || !sizes) continue;
       share.dot = &d;
       share.on_zeros = 1 - static_cast<double>(d.k) / static_cast<double>(d.k_padded) *
                                static_cast<double>(d.n) / static_cast<double>(d.n_padded);

@@ -16,13 +16,26 @@ namespace {
 
 constexpr int kUnknown = -1;
 
-bool MovesSmem(Opcode op) { return op == Opcode::kDmaHbmToSmem || op == Opcode::kDmaSmemToHbm; }
+bool MovesSmem(Opcode op) { return op >= Opcode::kDmaVmemToSmem && op <= Opcode::kDmaSmemToHbm; }
 
 // The buffers on the VMEM side of a DMA; kUnknown where the address is not an argument or constant.
 absl::InlinedVector<int, 2> VmemSides(const llo::Function& function, const Inst& inst) {
   absl::InlinedVector<int, 2> sources;
-  if (inst.op == Opcode::kDmaVmemToHbm || inst.op == Opcode::kDmaVmemToVmem) sources.push_back(0);
-  if (inst.op == Opcode::kDmaHbmToVmem || inst.op == Opcode::kDmaVmemToVmem) sources.push_back(2);
+  switch (inst.op) {
+    case Opcode::kDmaVmemToVmem:
+      sources = {0, 2};
+      break;
+    case Opcode::kDmaVmemToHbm:
+    case Opcode::kDmaVmemToSmem:
+      sources = {0};
+      break;
+    case Opcode::kDmaHbmToVmem:
+    case Opcode::kDmaSmemToVmem:
+      sources = {2};
+      break;
+    default:
+      break;
+  }
   absl::InlinedVector<int, 2> out;
   for (int source : sources) {
     if (inst.mem.buffer >= 0 && sources.size() == 1) {

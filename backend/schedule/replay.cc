@@ -178,7 +178,7 @@ void Player::CommitUnit(const Inst& inst, int64_t at) {
 void Player::Commit(const Inst& inst, int64_t at) {
   CommitUnit(inst, at);
   CommitQueue(inst, at);
-  if (inst.op == Opcode::kVst || inst.op == Opcode::kVstMsk) {
+  if (isa::Info(inst.op).slot == isa::Slot::kStore) {
     ForEachRow(inst, [&](auto row) { rows_[row] = at + chip_.latency(LatencyKey::kVst); });
   }
   if (inst.dest.valid()) {
@@ -196,7 +196,8 @@ void Player::KeepStored(const Inst& inst) {
   const ScalarValue base = store ? values_.Of(inst.mem.base) : ScalarValue();
   if (store && base.root == 0 && !inst.pred.valid()) {
     words_[base.offset + inst.mem.offset] = values_.Of(inst.src[0]);
-  } else if (store || inst.op == Opcode::kDmaHbmToSmem || inst.op == Opcode::kCall) {
+  } else if (store || inst.op == Opcode::kDmaHbmToSmem || inst.op == Opcode::kDmaVmemToSmem ||
+             inst.op == Opcode::kCall) {
     words_.clear();
   }
 }

@@ -253,6 +253,12 @@ bool ProgramParser::InfoStatement(isa::KernelInfo* i, bool* known) {
     }
     return LineEnd();
   }
+  if (IsWord("dot")) {
+    lexer_.Next();
+    isa::DotInfo& d = i->dots.emplace_back();
+    return Field("source", &d.source) && Field("m", &d.m) && Field("k", &d.k) && Field("n", &d.n) &&
+           Field("k_padded", &d.k_padded) && Field("n_padded", &d.n_padded) && LineEnd();
+  }
   if (IsWord("grid")) {
     lexer_.Next();
     if (!Field("at", &i->grid.first_bundle)) return false;

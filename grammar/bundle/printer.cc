@@ -103,6 +103,10 @@ void PrintInfo(const isa::KernelInfo& i, std::string* out) {
     if (!l.bound.empty()) absl::StrAppend(out, " bound ", Quote(l.bound));
     *out += "\n";
   }
+  for (const isa::DotInfo& d : i.dots) {
+    absl::StrAppend(out, "  dot source=", d.source, " m=", d.m, " k=", d.k, " n=", d.n,
+                    " k_padded=", d.k_padded, " n_padded=", d.n_padded, "\n");
+  }
   if (!i.grid.axes.empty()) {
     absl::StrAppend(out, "  grid at=", i.grid.first_bundle);
     for (size_t a = 0; a < i.grid.axes.size(); ++a) {

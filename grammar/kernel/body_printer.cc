@@ -197,6 +197,7 @@ class BodyPrinter {
   Expr Ranges(int ref, const std::vector<Slice>& slices, const std::vector<bool>& dropped = {});
   Expr Dims(const Node& n);
   Expr Hlo(NodeId id, const Node& n);
+  bool IsTake(const Node& n) const;
   Expr Dot(const Node& n);
   Expr Reduce(const Node& n);
   Expr Elementwise(const Node& n);
@@ -557,6 +558,26 @@ Expr BodyPrinter::Generic(const Node& n, std::vector<Expr> args) {
   return Call(CallName(n.op), std::move(args));
 }
 
+// A gather of the form that take(x, t, axis=d) has.
+bool BodyPrinter::IsTake(const Node& n) const {
+  const Shape& x = k_.nodes[n.operands[0]].shape;
+  const int64_t axis = n.IntsAttr(AttrId::kStartIndexMap)[0];
+  Ints offsets, sizes(x.dims.begin(), x.dims.end());
+  if (axis < 0 || axis + 1 >= x.rank() || n.attrs.size() != 5 ||
+      k_.nodes[n.operands[1]].shape.rank() != 1 ||
+      k_.nodes[n.operands[1]].shape.type != Type::kS32) {
+    return false;
+  }
+  for (int64_t d = 0; d < x.rank(); ++d) {
+    if (d != axis) offsets.push_back(d);
+  }
+  sizes[axis] = 1;
+  const auto* vector_dim = std::get_if<int64_t>(n.Find(AttrId::kIndexVectorDim));
+  return vector_dim != nullptr && *vector_dim == 1 && n.IntsAttr(AttrId::kOffsetDims) == offsets &&
+         n.IntsAttr(AttrId::kCollapsedSliceDims) == Ints{axis} &&
+         n.IntsAttr(AttrId::kSliceSizes) == sizes;
+}
+
 Expr BodyPrinter::Hlo(NodeId id, const Node& n) {
   if (n.op == Op::kConstant) return Constant(id, true);
   if (IsElementwise(n)) return Elementwise(n);
@@ -626,6 +647,12 @@ Expr BodyPrinter::Hlo(NodeId id, const Node& n) {
     case Op::kDynamicSlice:
       args.push_back(Named("sizes", Dims(n)));
       return Call("dynamic_slice", std::move(args));
+    case Op::kGather: {
+      const Ints& axis = n.IntsAttr(AttrId::kStartIndexMap);
+      if (axis.size() != 1 || !IsTake(n)) return Generic(n, std::move(args));
+      args.push_back(Named("axis", IntegerSyntax(axis[0])));
+      return Call("take", std::move(args));
+    }
     case Op::kConcatenate: {
       const Ints& dims = n.IntsAttr(AttrId::kDimensions);
       args.push_back(Named("axis", IntegerSyntax(dims.empty() ? 0 : dims[0])));

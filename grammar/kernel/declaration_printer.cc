@@ -151,6 +151,8 @@ void MovesSyntax(const kernel::Ref& ref, const kernel::Kernel& k, const StaticNa
   }
   for (size_t d = 0; d < rank && o.has_at; ++d) {
     o.at.push_back(StaticSyntax(ref.index[d], k, names));
+    const int64_t pad = ref.low_pad.empty() ? 0 : ref.low_pad[d];
+    o.pads.push_back(pad == 0 ? Expr() : IntegerSyntax(pad));
   }
   if (ref.buffers != 2) o.buffers = absl::StrCat(ref.buffers);
 }

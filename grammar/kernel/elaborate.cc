@@ -503,6 +503,17 @@ void KernelElaborator::DeclareIndex(const Operand& syntax, Ref* ref) {
   }
   prefetch_ok_ = false;
   ref->element_index = syntax.element;
+  for (size_t d = 0; d < syntax.pads.size() && d < ref->index.size(); ++d) {
+    if (syntax.pads[d].kind == Expr::Kind::kEmpty) continue;
+    ref->low_pad.resize(ref->index.size(), 0);
+    if (!StaticInt(syntax.pads[d], &ref->low_pad[d])) return;
+    if (syntax.element && ref->low_pad[d] >= 0 && ref->low_pad[d] < ref->block[d]) continue;
+    Error(
+        DiagCode::kIndexMap, syntax.pads[d].loc,
+        absl::StrCat("pad ", ref->low_pad[d], " of dimension ", d, " of ", ref->name,
+                     syntax.element ? ": less than the block's size" : ": at element (...) only"));
+    return;
+  }
   if (syntax.alias.empty()) return;
   const Symbol* input = Find(syntax.alias);
   if (input == nullptr || input->kind != Symbol::Kind::kRef || ref->role != Ref::Role::kOut ||

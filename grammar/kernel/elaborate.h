@@ -157,11 +157,16 @@ class KernelElaborator {
   Value EvalBinary(const Expr& e);
   Value EvalIndex(const Expr& e);
   Value SliceValue(const Value& base, absl::Span<const Expr> ranges, Loc loc);
-  bool SlicesOf(const Shape& block, absl::Span<const Expr> ranges, Loc loc, bool dynamic,
+  // x[i, t, :], t a vector: its dimension, and t. -1: none.
+  struct Picked {
+    int dim = -1;
+    NodeId index = -1;
+  };
+  bool SlicesOf(const Shape& block, absl::Span<const Expr> ranges, Loc loc,
                 std::vector<kernel::Slice>* slices, std::vector<SliceDim>* strides,
-                std::vector<bool>* dropped);
-  bool OneRange(const Expr& range, int64_t size, int dimension, bool dynamic, kernel::Slice* slice,
-                SliceDim* stride);
+                std::vector<bool>* dropped, Picked* picked);
+  bool OneRange(const Expr& range, int64_t size, int dimension, kernel::Slice* slice,
+                SliceDim* stride, Picked* picked);
   Value FoldBinary(const std::string& op, const Value& a, const Value& b, Loc loc);
   Value FoldIntegers(const std::string& op, const Value& a, const Value& b, Loc loc);
   NodeId StoreValue(Value value, const Shape& shape, Loc loc);
@@ -169,6 +174,13 @@ class KernelElaborator {
   NodeId ReshapeTo(NodeId node, const Dims& dims, Loc loc);
   Value Thinned(const Value& span, absl::Span<const SliceDim> strides, Loc loc);
   bool Spread(absl::Span<const SliceDim> strides, Loc loc, NodeId* value, NodeId* mask);
+
+  // ---- elaborate_rows.cc: rows picked by a vector of indices
+  Value Take(const Value& v, int64_t axis, NodeId index, Loc loc);
+  Value TakeFrom(const Value& v, const Picked& picked, const std::vector<bool>& dropped, Loc loc);
+  Value CallTake(const Arguments& args, Loc loc);
+  Value DynamicPart(const Value& v, const std::vector<kernel::Slice>& slices, Loc loc);
+  void StoreRows(kernel::Node store, const Picked& picked, NodeId value, NodeId mask, Loc loc);
 
   // ---- elaborate_control.cc: control statements, memory spaces
   kernel::Region Inner(const std::vector<Statement>& statements);
@@ -233,7 +245,8 @@ class KernelElaborator {
   Value RollBy(const Value& v, int64_t axis, const Value& amount, Loc loc);
   // ---- elaborate_pack.cc
   Value Convert(const Value& v, Op op, Type type, Loc loc);
-  Value CallPack(bool pack, const Arguments& args, Loc loc);
+  Value CallPackWords(const Arguments& args, Loc loc);
+  Value CallUnpack(const Arguments& args, Loc loc);
   bool CallMove(const std::string& name, const Arguments& args, Loc loc, Value* result);
   Value CallTyped(Type type, const Arguments& args, Loc loc);
   Value CallSelect(const Arguments& args, Loc loc);

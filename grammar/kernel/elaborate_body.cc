@@ -108,14 +108,24 @@ void KernelElaborator::Store(const Statement& s) {
   store.shape = Shape::Tuple({});
   std::vector<bool> dropped;
   std::vector<SliceDim> strides;
-  if (!SlicesOf(block, ranges, s.loc, true, &store.slices, &strides, &dropped)) return;
+  Picked picked;
+  const bool smem = kernel_.refs[ref].space == Ref::Space::kSmem;
+  if (!SlicesOf(block, ranges, s.loc, &store.slices, &strides, &dropped,
+                smem ? nullptr : &picked)) {
+    return;
+  }
+  if (picked.dim >= 0 && s.op != "=") {
+    return Error(DiagCode::kKernelBody, s.loc,
+                 absl::StrCat(s.op, " to rows picked by a vector: a row may be named twice"),
+                 "for i in 0..n { o[t[i], :] += v[i, :]; } does one after the other");
+  }
   Shape shape = Shape::Array(block.type, {});
   Dims full;
-  const bool smem = kernel_.refs[ref].space == Ref::Space::kSmem;
   if (smem && !OneScalar(store, dropped, s.loc)) return;
   for (size_t d = 0; d < store.slices.size() && !smem; ++d) {
     const int64_t step = strides[d].stride;
     full.push_back((store.slices[d].size + step - 1) / step);
+    if (picked.dim == static_cast<int>(d)) full.back() = kernel_.nodes[picked.index].shape.dims[0];
     if (!dropped[d]) shape.dims.push_back(full.back());
   }
   Value value;
@@ -143,6 +153,7 @@ void KernelElaborator::Store(const Statement& s) {
     node = ReshapeTo(node, full, s.loc);
     if (mask >= 0) mask = ReshapeTo(mask, full, s.loc);
   }
+  if (picked.dim >= 0) return StoreRows(std::move(store), picked, node, mask, s.loc);
   if (!Spread(strides, s.loc, &node, &mask)) return;
   store.operands = {node};
   if (mask >= 0) store.operands.push_back(mask);
@@ -385,8 +396,8 @@ Value KernelElaborator::EvalBinary(const Expr& e) {
   return Elementwise(op, std::move(args), {}, e.loc);
 }
 
-bool KernelElaborator::OneRange(const Expr& range, int64_t size, int dimension, bool dynamic,
-                                Slice* slice, SliceDim* stride) {
+bool KernelElaborator::OneRange(const Expr& range, int64_t size, int dimension, Slice* slice,
+                                SliceDim* stride, Picked* picked) {
   const auto bad = [&](std::string why) {
     Error(DiagCode::kKernelSlice, range.loc,
           absl::StrCat("range ", PrintSyntax(range), " of dimension ", dimension, " (", size,
@@ -422,10 +433,19 @@ bool KernelElaborator::OneRange(const Expr& range, int64_t size, int dimension, 
       if (kernel::UsesParam(start.expr)) slice->start_expr = {start.expr};
       limit = slice->start + slice->size;
     } else {
-      if (start.weak() || !ShapeOf(start).IsScalar() || ShapeOf(start).type != Type::kS32) {
-        return bad("the start is not an s32 scalar");
+      const bool vector = one && picked != nullptr && !start.weak() && ShapeOf(start).rank() == 1;
+      if (start.weak() || (!vector && !ShapeOf(start).IsScalar()) ||
+          ShapeOf(start).type != Type::kS32) {
+        return bad(one ? "the index is not an s32 scalar or vector"
+                       : "the start is not an s32 scalar");
       }
-      if (!dynamic) return bad("a value is sliced with constants; dynamic_slice takes others");
+      if (vector && picked->dim >= 0) return bad("a second index that is a vector");
+      if (vector) {
+        *picked = {dimension, start.node};
+        slice->size = size;
+        *stride = {0, size, 1};
+        return true;
+      }
       slice->start_node = start.node;
       limit = slice->size;
     }
@@ -463,8 +483,8 @@ bool KernelElaborator::OneRange(const Expr& range, int64_t size, int dimension, 
 
 // One slice a dimension; what is not named is taken whole. `strides` null: no strides allowed.
 bool KernelElaborator::SlicesOf(const Shape& block, absl::Span<const Expr> ranges, Loc loc,
-                                bool dynamic, std::vector<Slice>* slices,
-                                std::vector<SliceDim>* strides, std::vector<bool>* dropped) {
+                                std::vector<Slice>* slices, std::vector<SliceDim>* strides,
+                                std::vector<bool>* dropped, Picked* picked) {
   if (static_cast<int>(ranges.size()) > std::max(block.rank(), 1)) {
     Error(DiagCode::kKernelSlice, loc,
           absl::StrCat(ranges.size(), " ranges for a block of rank ", block.rank()));
@@ -477,7 +497,8 @@ bool KernelElaborator::SlicesOf(const Shape& block, absl::Span<const Expr> range
     bool drop = false;
     if (d < static_cast<int>(ranges.size())) {
       drop = ranges[d].kind != Expr::Kind::kRange;
-      if (!OneRange(ranges[d], block.dims[d], d, dynamic, &slice, &stride)) return false;
+      if (!OneRange(ranges[d], block.dims[d], d, &slice, &stride, picked)) return false;
+      drop = drop && (picked == nullptr || picked->dim != d);
       if (strides == nullptr && stride.stride != 1) {
         Error(DiagCode::kKernelSlice, ranges[d].loc, "copies take no stride");
         return false;
@@ -494,25 +515,33 @@ Value KernelElaborator::SliceValue(const Value& base, absl::Span<const Expr> ran
   std::vector<Slice> slices;
   std::vector<SliceDim> strides;
   std::vector<bool> dropped;
-  if (!SlicesOf(ShapeOf(base), ranges, loc, false, &slices, &strides, &dropped)) return {};
+  Picked picked;
+  const Shape from = ShapeOf(base);  // nodes move while ranges are read
+  if (!SlicesOf(from, ranges, loc, &slices, &strides, &dropped, &picked)) return {};
+  const bool found =
+      std::any_of(slices.begin(), slices.end(), [](const Slice& s) { return s.start_node >= 0; });
   Node n;
   n.op = Op::kSlice;
   n.operands = {base.node};
-  n.shape = Shape::Array(ShapeOf(base).type, {});
+  n.shape = Shape::Array(from.type, {});
   Dims kept;
+  bool all = true;
   for (size_t d = 0; d < strides.size(); ++d) {
     const SliceDim& s = strides[d];
-    n.shape.dims.push_back((s.limit - s.start + s.stride - 1) / s.stride);
+    if (found && s.stride != 1) {
+      Error(DiagCode::kKernelSlice, loc, "a start known at run time and a stride, of a value");
+      return {};
+    }
+    n.shape.dims.push_back(found ? slices[d].size : (s.limit - s.start + s.stride - 1) / s.stride);
+    all = all && n.shape.dims.back() == from.dims[d];
     if (!dropped[d]) kept.push_back(n.shape.dims.back());
   }
   n.attrs = {{AttrId::kSlice, std::move(strides)}};
-  Value v = EmitHlo(std::move(n), loc);
-  if (!v || kept.size() == dropped.size()) return v;
-  Node reshape;
-  reshape.op = Op::kReshape;
-  reshape.operands = {v.node};
-  reshape.shape = Shape::Array(ShapeOf(v).type, kept);
-  return EmitHlo(std::move(reshape), loc);
+  Value v = found                    ? DynamicPart(base, slices, loc)
+            : picked.dim >= 0 && all ? base
+                                     : EmitHlo(std::move(n), loc);
+  if (v && kept.size() != dropped.size()) v = NodeValue(ReshapeTo(v.node, kept, loc), loc);
+  return TakeFrom(v, picked, dropped, loc);
 }
 
 Value KernelElaborator::EvalIndex(const Expr& e) {
@@ -535,8 +564,12 @@ Value KernelElaborator::EvalIndex(const Expr& e) {
   load.shape = Shape::Array(block.type, {});
   std::vector<bool> dropped;
   std::vector<SliceDim> strides;
-  if (!SlicesOf(block, ranges, e.loc, true, &load.slices, &strides, &dropped)) return {};
-  if (kernel_.refs[load.ref].space == Ref::Space::kSmem) {
+  Picked picked;
+  const bool smem = kernel_.refs[load.ref].space == Ref::Space::kSmem;
+  if (!SlicesOf(block, ranges, e.loc, &load.slices, &strides, &dropped, smem ? nullptr : &picked)) {
+    return {};
+  }
+  if (smem) {
     if (!OneScalar(load, dropped, e.loc)) return {};
     return NodeValue(Emit(std::move(load), e.loc), e.loc);
   }
@@ -548,13 +581,8 @@ Value KernelElaborator::EvalIndex(const Expr& e) {
   }
   Value v = NodeValue(Emit(std::move(load), e.loc), e.loc);
   v = Thinned(v, strides, e.loc);
-  if (!v) return v;
-  if (kept.size() == dropped.size()) return v;
-  Node reshape;
-  reshape.op = Op::kReshape;
-  reshape.operands = {v.node};
-  reshape.shape = Shape::Array(block.type, kept);
-  return EmitHlo(std::move(reshape), e.loc);
+  if (v && kept.size() != dropped.size()) v = NodeValue(ReshapeTo(v.node, kept, e.loc), e.loc);
+  return TakeFrom(v, picked, dropped, e.loc);
 }
 
 Value KernelElaborator::Eval(const Expr& e) {

@@ -286,6 +286,7 @@ Value KernelElaborator::CallConcat(const Arguments& args, Loc loc) {
     if (!AsNode(&v)) return {};
     n.operands.push_back(v.node);
   }
+  if (axis < 0 && !n.operands.empty()) axis += kernel_.nodes[n.operands[0]].shape.rank();
   n.attrs = {{AttrId::kDimensions, Ints{axis}}};
   return EmitHlo(std::move(n), loc);
 }
@@ -465,17 +466,20 @@ Value KernelElaborator::EvalCall(const Expr& e) {
           "multiple_of stands at the start of a range: x[multiple_of(i, 8) :+ 8, :]");
     return {};
   }
-  if (f == "num") {
+  if (f == "num" || f == "num_programs" || f == "program_id") {
     const Expr* axis = args.positional.size() == 1 ? args.positional[0] : nullptr;
     const Symbol* s =
         axis != nullptr && axis->kind == Expr::Kind::kName ? Find(axis->text) : nullptr;
     if (s == nullptr || s->kind != Symbol::Kind::kAxis) {
-      Error(DiagCode::kKernelName, e.loc, "num takes the name of a grid axis");
+      Error(DiagCode::kKernelName, e.loc, absl::StrCat(f, " takes the name of a grid axis"));
       return {};
     }
-    return AxisValue(Node::Kind::kNumAxis, s->index, e.loc);
+    const bool id = f == "program_id";
+    return AxisValue(id ? Node::Kind::kAxis : Node::Kind::kNumAxis, s->index, e.loc);
   }
-  if (f == "pack" || f == "unpack") return CallPack(f == "pack", args, e.loc);
+  if (f == "take") return CallTake(args, e.loc);
+  if (f == "pack") return CallPackWords(args, e.loc);
+  if (f == "unpack") return CallUnpack(args, e.loc);
   if (const std::optional<Type> type = TypeNamed(f)) return CallTyped(*type, args, e.loc);
   if (const Symbol* s = Find(f); s != nullptr && s->kind == Symbol::Kind::kMask) {
     return CallMask(s->index, args, e.loc);
@@ -529,10 +533,10 @@ Value KernelElaborator::EvalCall(const Expr& e) {
   if (CallMove(f, args, e.loc, &moved)) return moved;
   Op op;
   if (!OpOfCall(f, &op)) {
-    std::vector<std::string> known = {"exp2",   "sum",    "prod",        "max",    "min",
-                                      "all",    "any",    "cdiv",        "num",    "roll",
-                                      "repeat", "cumsum", "cumprod",     "cummax", "cummin",
-                                      "argmax", "argmin", "random_bits", "pack",   "unpack"};
+    std::vector<std::string> known = {
+        "exp2",   "sum",         "prod",   "max",    "min",     "all",       "any",    "cdiv",
+        "num",    "roll",        "repeat", "cumsum", "cumprod", "cummax",    "cummin", "argmax",
+        "argmin", "random_bits", "pack",   "unpack", "take",    "program_id"};
     for (const OpInfo& info : OpTable()) known.push_back(CallName(info.op));
     const std::string nearest = NearestName(f, known);
     Error(DiagCode::kKernelName, e.loc, absl::StrCat("no operation is called ", f),

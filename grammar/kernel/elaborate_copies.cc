@@ -28,7 +28,8 @@ bool KernelElaborator::View(const Expr& e, kernel::RefView* view, Shape* shape) 
   const Shape block = kernel_.refs[view->ref].BlockShape();
   absl::Span<const Expr> ranges;
   if (index) ranges = absl::Span<const Expr>(e.args.data() + 1, e.args.size() - 1);
-  if (!SlicesOf(block, ranges, e.loc, true, &view->slices, nullptr, &view->dropped)) return false;
+  if (!SlicesOf(block, ranges, e.loc, &view->slices, nullptr, &view->dropped, nullptr))
+    return false;
   *shape = Shape::Array(block.type, {});
   for (size_t d = 0; d < view->slices.size(); ++d) {
     if (!view->dropped[d]) shape->dims.push_back(view->slices[d].size);

@@ -189,9 +189,9 @@ bool KernelElaborator::CallMove(const std::string& name, const Arguments& args, 
   const bool extreme = name == "argmax" || name == "argmin";
   const bool counted = name == "roll" || name == "repeat";
   if (!running && !extreme && !counted) return false;
-  static constexpr absl::string_view kNamed[] = {"axis"};
+  static constexpr absl::string_view kNamed[] = {"axis", "keepdims"};
   const size_t count = counted ? 2 : 1;
-  if (!CheckNamed(args, kNamed, loc) ||
+  if (!CheckNamed(args, absl::MakeConstSpan(kNamed, extreme ? 2 : 1), loc) ||
       !CheckCount(args, count, count, counted ? "a value and a number" : "one value", loc)) {
     return true;
   }
@@ -204,6 +204,12 @@ bool KernelElaborator::CallMove(const std::string& name, const Arguments& args, 
   }
   if (extreme) {
     *result = ArgExtreme(name == "argmax" ? Op::kMaximum : Op::kMinimum, v, axis, loc);
+    const Expr* keep = args.Named("keepdims");
+    if (*result && keep != nullptr && keep->text == "true") {
+      Dims dims = ShapeOf(v).dims;
+      dims[axis] = 1;
+      *result = NodeValue(ReshapeTo(result->node, dims, loc), loc);
+    }
     return true;
   }
   const Value amount = Eval(*args.positional[1]);

@@ -63,10 +63,11 @@ struct Operand {
   std::string table;  // "B.row": the array is that table
   bool has_block = false, has_at = false, element = false;
   std::vector<Expr> block, at;  // a block dimension may be the name squeeze
+  std::vector<Expr> pads;       // one for each of `at`; kEmpty: none
   std::string buffers;          // integer or ""
   std::string alias;
   std::vector<Expr> present;  // none, or a condition of parameters: else it is not declared
-  std::string of;  // a window of a pipeline: the array in HBM
+  std::string of;             // a window of a pipeline: the array in HBM
   Loc loc;
 };
 

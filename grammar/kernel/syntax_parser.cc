@@ -367,6 +367,7 @@ void Parser::Moves(Operand* operand) {
       while (!failed_ && !Is(")")) {
         if (!o.at.empty() && !Expect(",")) break;
         o.at.push_back(Or());
+        o.pads.push_back(!failed_ && Take("pad") ? Or() : Expr());
       }
       Expect(")");
     }

@@ -165,7 +165,13 @@ void Printer::Print(const Operand& o) {
   }
   if (o.has_at) {
     absl::StrAppend(&text, o.element ? " at element (" : " at (");
-    PrintAll(o.at);
+    for (size_t d = 0; d < o.at.size(); ++d) {
+      if (d > 0) absl::StrAppend(&text, ", ");
+      Print(o.at[d], 0);
+      if (d >= o.pads.size() || o.pads[d].kind == Expr::Kind::kEmpty) continue;
+      absl::StrAppend(&text, " pad ");
+      Print(o.pads[d], 0);
+    }
     absl::StrAppend(&text, ")");
   }
   if (!o.buffers.empty()) absl::StrAppend(&text, " buffers ", o.buffers);

@@ -158,9 +158,18 @@ bool MakeJobs(const SweepFlags& flags, const std::vector<SweepPoint>& points, co
     sources[file] = std::move(source);
   }
   int64_t kept = 0;
+  FileContents contents;
+  absl::flat_hash_map<std::string, std::string> named;  // by program
+  for (const auto& [file, source] : sources) {
+    named[file] = NamedFiles(*source, source->text, &contents);
+  }
   for (const SweepPoint& p : points) {
     auto job = MakeSweepJob(p, sources[p.file], chips, flags.settings, diags);
     if (!job) return false;
+    job->files = named[p.file];
+    for (const auto& [name, word] : job->options.set_words) {
+      absl::StrAppend(&job->files, NamedFiles(*job->source, word, &contents));
+    }
     if (!flags.where.empty()) {
       ParameterValues values(job->options.set.begin(), job->options.set.end());
       if (KindOf(*job->source) == InputKind::kKernel) {

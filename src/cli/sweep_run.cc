@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -9,8 +10,10 @@
 #include "backend/report/bounds.h"
 #include "src/cli/check.h"
 #include "src/cli/flags.h"
+#include "src/cli/kernel_file.h"
 #include "src/cli/reference.h"
 #include "src/cli/version.h"
+#include "src/io/file.h"
 
 namespace tpuc::cli {
 namespace {
@@ -111,8 +114,8 @@ bool Run(const SweepJob& job, const SweepSettings& settings, Json* line, DiagSin
   if (!done) return false;
   AddCounts(program, done->stats, done->chip, line);
   if (!settings.check) return true;
-  auto expected =
-      RunReference(job.source, {Numbers::kChip, job.options.set, job.options.set_words, {}, 0}, &inputs, diags);
+  auto expected = RunReference(
+      job.source, {Numbers::kChip, job.options.set, job.options.set_words, {}, 0}, &inputs, diags);
   if (!expected) return false;
   std::string wrong;
   const CheckResult check =
@@ -169,7 +172,44 @@ std::string SweepKey(const SweepJob& job, const SweepSettings& settings) {
   for (const auto& [name, value] : o.set) h.Add(absl::StrCat(name, "=", value));
   for (const auto& [name, value] : o.set_words) h.Add(absl::StrCat(name, "=", value));
   h.Add(settings.input_bytes);
+  h.Add(job.files);
   return h.Hex();
+}
+
+namespace {
+
+// Of a name within a text: no blanks, quotes, brackets or separators.
+bool InFileName(char c) { return absl::ascii_isalnum(c) || absl::StrContains("_-+./~@%", c); }
+
+void AddFiles(const Source& source, absl::string_view text, int depth, FileContents* known,
+              std::string* out) {
+  constexpr int kDeepest = 4;  // a program, its kernels, their arrays
+  for (size_t i = 0; i < text.size() && depth < kDeepest;) {
+    size_t end = i;
+    while (end < text.size() && InFileName(text[end])) ++end;
+    const std::string name(text.substr(i, end - i));
+    i = std::max(end, i) + 1;
+    const bool kernel = absl::EndsWith(name, ".tk");
+    if (!kernel && !absl::EndsWith(name, ".npy") && !absl::EndsWith(name, ".npz")) continue;
+    const std::string path = PathBeside(&source, name);
+    auto [it, added] = known->try_emplace(path);
+    DiagSink unread;
+    if (added && !ReadFile(path, &it->second, &unread)) it->second.clear();
+    const std::string bytes = it->second;
+    absl::StrAppend(out, path, ":", bytes.size(), ":", bytes);
+    if (!kernel) continue;
+    Source inner;
+    inner.name = path;
+    AddFiles(inner, bytes, depth + 1, known, out);
+  }
+}
+
+}  // namespace
+
+std::string NamedFiles(const Source& source, absl::string_view text, FileContents* known) {
+  std::string out;
+  AddFiles(source, text, 0, known, &out);
+  return out;
 }
 
 std::string RunSweepJob(const SweepJob& job, const SweepSettings& settings) {

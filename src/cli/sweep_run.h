@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
 #include "src/cli/compile.h"
 #include "src/cli/execute.h"
 #include "src/cli/sweep_points.h"
@@ -31,6 +33,7 @@ struct SweepJob {
   SweepPoint point;
   std::shared_ptr<const Source> source;
   CompileOptions options;
+  std::string files;  // what the files that the program or a parameter names hold, for the key
 };
 
 // Chips of a sweep, by the name or file that the command line gave.
@@ -41,7 +44,14 @@ std::optional<SweepJob> MakeSweepJob(const SweepPoint& point, std::shared_ptr<co
                                      const SweepChips& chips, const SweepSettings& settings,
                                      DiagSink* diags);
 
-// A hash of everything that the result depends on: program, chip, options, inputs, version.
+// The kernels and arrays (.tk, .npy, .npz) that a text names, those that kernels name among them,
+// and what they hold; names are relative to the source. Files that cannot be read are left out:
+// running says why. known: contents by path, read once a sweep.
+using FileContents = absl::flat_hash_map<std::string, std::string>;
+std::string NamedFiles(const Source& source, absl::string_view text, FileContents* known);
+
+// A hash of everything that the result depends on: program, files it names, chip, options, inputs,
+// version.
 std::string SweepKey(const SweepJob& job, const SweepSettings& settings);
 
 // The line, without its newline; the same bytes for the same key and point.

@@ -107,6 +107,7 @@ kernel 0 "k\"1" args=2 {
   ops "add"
   info grid_steps=1 schedule_cycles=25 spills=0 fills=0 temp_loads=0 temp_stores=0 max_live_vregs=3 vmem_bytes=4096 flops=8
   loop first=0 last=1 trips=4 mii=1 ii=2 stages=1
+  dot source=0 m=8 k=192 n=128 k_padded=256 n_padded=256
   0: { v0 = vld [vmem:s0] @0 ;; s1 = sadd.s32 s0, 1 }
   1: { }
 }

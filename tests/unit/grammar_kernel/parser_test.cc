@@ -137,7 +137,14 @@ TEST(KernelParser, Slices) {
   EXPECT_HAS(KernelErrors(With("a = x[:, :, :];")), "3 ranges for a block of rank 2");
   EXPECT_HAS(KernelErrors(With("a = x[0:8:0, :];")), "the stride is not positive");
   EXPECT_HAS(KernelErrors(With("a = x[-1:+2, :];")), "the start is negative");
-  EXPECT_HAS(KernelErrors(With("t = x[:]; a = t[i:+2, :];")), "dynamic_slice takes others");
+  EXPECT_HAS(KernelErrors(With("t = x[:]; a = t[i :+ 4 : 2, :];")), "and a stride, of a value");
+  EXPECT_HAS(KernelErrors(With("t = x[:]; a = x[t, :];")), "not an s32 scalar or vector");
+  EXPECT_HAS(KernelErrors(With("t = iota([8]); a = x[t, t];")), "a second index that is a vector");
+  EXPECT_HAS(KernelErrors(With("t = iota([8]); s[t, :] += x[:];")), "a row may be named twice");
+  EXPECT_HAS(KernelErrors(With("a = take(x[:], n[:], axis=0);")), "not s32[n]");
+  EXPECT_HAS(KernelErrors(With("a = take(x[:], iota([8]));")), "take names its axis");
+  EXPECT_HAS(KernelErrors(With("a = pack(n[:], n[:], n[:]);")), "pack of 3 values: 2, 4 or 8");
+  EXPECT_HAS(KernelErrors(With("a = unpack(bitcast_convert(n[:], u32), 4, type=s8);")), "part 4");
   EXPECT_HAS(KernelErrors(With("x[:] = 1;")), "x is an input: inputs are read only");
 }
 

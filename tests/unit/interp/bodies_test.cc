@@ -368,6 +368,34 @@ TEST(BodiesTest, MaskedStoreKeepsOtherLanes) {
   for (int i = 0; i < kTile; ++i) EXPECT_EQ(out[i], i % 128 < 40 ? a[i] : b[i]);
 }
 
+// Rows whose mask is false stay, where words hold two or four of them.
+TEST(BodiesTest, MaskedStoreOfPackedWords) {
+  Words a = RandomWords(kTile, 14), b = RandomWords(kTile, 15), m = RandomWords(kTile, 16);
+  for (const Opcode op : {Opcode::kVstMskB16, Opcode::kVstMskB8}) {
+    const int parts = op == Opcode::kVstMskB16 ? 2 : 4;
+    Harness h;
+    h.Vmem(0, a);
+    h.Vmem(8, b);
+    h.Vmem(16, m);
+    h.Bundle({Load(1, 0), Load(2, 16)});
+    h.Bundle({Do(Opcode::kVcmpLtS32, M(1), {V(2), Imm(0)})});
+    Inst store = Do(op, {M(1), V(1)});
+    store.mem.offset = 8;
+    store.mem.sublane_mask = static_cast<uint8_t>((1 << (8 / parts)) - 1);
+    h.Bundle({store});
+    Words out = h.ReadBack(8, 1);
+    for (int i = 0; i < kTile; ++i) {
+      const int row = i / 128, lane = i % 128, bits = 32 / parts;
+      for (int p = 0; p < parts; ++p) {
+        const uint32_t part = (~0u >> (32 - bits)) << (p * bits);
+        const bool taken =
+            row < 8 / parts && static_cast<int32_t>(m[(row * parts + p) * 128 + lane]) < 0;
+        EXPECT_EQ(out[i] & part, (taken ? a[i] : b[i]) & part);
+      }
+    }
+  }
+}
+
 TEST(BodiesTest, SourcesAreReadBeforeResultsAreWritten) {
   Words a = RandomWords(kTile, 16), b = RandomWords(kTile, 17);
   Harness h;

@@ -127,6 +127,16 @@ TEST(DmaTest, OtherPaths) {
   h.Bundle({Do(Opcode::kVstv, V(1), {S(1)})});
   h.Bundle({Store(1, 16)});
   EXPECT_EQ(h.ReadBack(16, 1), Words(kTile, 22));
+  // 16 words of row 8 to SMEM, 8 of them back to the head of row 24.
+  h.Bundle({Do(Opcode::kDmaVmemToSmem, {Imm(8), Imm(2), Imm(200), Imm(5)})});
+  h.Bundle({Wait(5, 2)});
+  h.Bundle({Start(1024, 128, 24, 6)});
+  h.Bundle({Wait(6, 128)});
+  h.Bundle({Do(Opcode::kDmaSmemToVmem, {Imm(208), Imm(1), Imm(24), Imm(7)})});
+  h.Bundle({Wait(7, 1)});
+  Words back = data;
+  std::copy_n(data.begin() + 8, 8, back.begin());
+  EXPECT_EQ(h.ReadBack(24, 1), back);
 }
 
 TEST(DmaTest, FlagsCountDown) {
