@@ -84,9 +84,12 @@ bool EvalSelect(const Literal& pred, const Literal& on_true, const Literal& on_f
       } else {
         std::memmove(to, chosen.bytes(), out->byte_size());  // may be *out itself
       }
-    } else if (one(on_true) || one(on_false)) {
-      const int64_t step_a = one(on_true) ? 0 : 1, step_b = one(on_false) ? 0 : 1;
-      for (int64_t i = 0; i < n; ++i) to[i] = p[i] ? a[i * step_a] : b[i * step_b];
+    } else if (one(on_true)) {
+      const T value = *a;
+      for (int64_t i = 0; i < n; ++i) to[i] = p[i] ? value : b[i];
+    } else if (one(on_false)) {
+      const T value = *b;
+      for (int64_t i = 0; i < n; ++i) to[i] = p[i] ? a[i] : value;
     } else {
       for (int64_t i = 0; i < n; ++i) to[i] = p[i] ? a[i] : b[i];
     }

@@ -28,6 +28,20 @@ inline bool Contiguous(const int64_t* offsets, int64_t n) {
 }
 
 // Panels of `width` columns: out[panel][p][lane], padded with zeros.
+// A line of at most `width` values (two vectors), padded with zeros.
+template <typename T>
+HWY_ATTR void PackLine(const T* from, int64_t n, int64_t width, T* to) {
+  if (n < width) {
+    std::copy_n(from, n, to);
+    std::fill(to + n, to + width, T{0});
+    return;
+  }
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = width / 2;
+  hn::StoreU(hn::LoadU(d, from), d, to);
+  hn::StoreU(hn::LoadU(d, from + lanes), d, to + lanes);
+}
+
 template <typename T>
 void PackColumns(const Indexed<T>& b, int64_t p0, int64_t depth, int64_t j0, int64_t count,
                  int64_t width, T* out) {
@@ -36,9 +50,7 @@ void PackColumns(const Indexed<T>& b, int64_t p0, int64_t depth, int64_t j0, int
       const T* line = b.data + b.row[p0 + p] + b.column[j0];
       T* to = out + p * width;
       for (int64_t j = 0; j < count; j += width, to += depth * width) {
-        const int64_t w = std::min(width, count - j);
-        std::copy_n(line + j, w, to);
-        std::fill(to + w, to + width, T{0});
+        PackLine(line + j, std::min(width, count - j), width, to);
       }
     }
     return;
@@ -65,11 +77,11 @@ void PackColumns(const Indexed<T>& b, int64_t p0, int64_t depth, int64_t j0, int
     for (int64_t p = 0; p < depth; ++p, out += width) {
       const T* row = b.data + b.row[p0 + p];
       if (unit) {
-        std::copy_n(row + column[0], w, out);
+        PackLine(row + column[0], w, width, out);
       } else {
         for (int64_t l = 0; l < w; ++l) out[l] = row[column[l]];
+        std::fill(out + w, out + width, T{0});
       }
-      std::fill(out + w, out + width, T{0});
     }
   }
 }

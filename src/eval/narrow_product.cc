@@ -34,7 +34,19 @@ template <class D, typename T>
 HWY_ATTR void ShallowVectors(D d, const OffsetRun& run, absl::Span<const T> x, const T* const* line,
                              int64_t* at, T* c) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (int64_t v = Loadable(d, run.count - *at, run.step); v > 0; --v, *at += lanes) {
+  int64_t v = Loadable(d, run.count - *at, run.step);
+  for (; v > 1; v -= 2, *at += 2 * lanes) {  // two share the factors
+    auto sum0 = hn::Zero(d), sum1 = hn::Zero(d);
+    for (size_t p = 0; p < x.size(); ++p) {
+      const auto factor = hn::Set(d, x[p]);
+      const T* from = line[p] + *at * run.step;
+      sum0 = hn::MulAdd(factor, LoadStep(d, from, run.step), sum0);
+      sum1 = hn::MulAdd(factor, LoadStep(d, from + lanes * run.step, run.step), sum1);
+    }
+    hn::StoreU(sum0, d, c + *at);
+    hn::StoreU(sum1, d, c + *at + lanes);
+  }
+  for (; v > 0; --v, *at += lanes) {
     auto sum = hn::Zero(d);
     for (size_t p = 0; p < x.size(); ++p) {
       sum = hn::MulAdd(hn::Set(d, x[p]), LoadStep(d, line[p] + *at * run.step, run.step), sum);
@@ -67,19 +79,38 @@ HWY_ATTR void Shallow(int64_t m, int64_t n, int64_t k, const Indexed<T>& a, cons
 }
 
 // Adds products of the run's places from *at on to the first lanes of `sums`, as many as vectors of
-// D cover.
+// D cover. Three columns share the row: b[0..2], sums of `lanes` each.
 template <class D, typename T>
-HWY_ATTR void DeepVectors(D d, const OffsetRun& run, const T* a, const T* b, int64_t* at, T* sums) {
+HWY_ATTR void DeepVectors(D d, const OffsetRun& run, const T* a, const T* const* b, int64_t columns,
+                          int64_t stride, int64_t* at, T* sums) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t vectors = std::min(Loadable(d, run.count - *at, run.step),
                                    Loadable(d, run.count - *at, run.other_step));
   if (vectors <= 0) return;
-  auto sum = hn::LoadU(d, sums);
-  for (int64_t v = 0; v < vectors; ++v, *at += lanes) {
-    sum = hn::MulAdd(LoadStep(d, a + *at * run.step, run.step),
-                     LoadStep(d, b + *at * run.other_step, run.other_step), sum);
+  const int64_t end = *at + vectors * lanes;
+  if (columns == 3) {
+    auto s0 = hn::LoadU(d, sums), s1 = hn::LoadU(d, sums + stride);
+    auto s2 = hn::LoadU(d, sums + 2 * stride);
+    for (int64_t i = *at; i < end; i += lanes) {
+      const auto x = LoadStep(d, a + i * run.step, run.step);
+      s0 = hn::MulAdd(x, LoadStep(d, b[0] + i * run.other_step, run.other_step), s0);
+      s1 = hn::MulAdd(x, LoadStep(d, b[1] + i * run.other_step, run.other_step), s1);
+      s2 = hn::MulAdd(x, LoadStep(d, b[2] + i * run.other_step, run.other_step), s2);
+    }
+    hn::StoreU(s0, d, sums);
+    hn::StoreU(s1, d, sums + stride);
+    hn::StoreU(s2, d, sums + 2 * stride);
+  } else {
+    for (int64_t j = 0; j < columns; ++j) {
+      auto sum = hn::LoadU(d, sums + j * stride);
+      for (int64_t i = *at; i < end; i += lanes) {
+        sum = hn::MulAdd(LoadStep(d, a + i * run.step, run.step),
+                         LoadStep(d, b[j] + i * run.other_step, run.other_step), sum);
+      }
+      hn::StoreU(sum, d, sums + j * stride);
+    }
   }
-  hn::StoreU(sum, d, sums);
+  *at = end;
 }
 
 template <typename T>
@@ -91,13 +122,21 @@ HWY_ATTR void Deep(int64_t m, int64_t n, const Indexed<T>& a, const Indexed<T>& 
     T* to = sums.data();
     for (int64_t i = 0; i < m; ++i) {
       const T* left = a.data + a.row[i] + a.column[run.first];
-      for (int64_t j = 0; j < n; ++j, to += lanes) {
-        const T* right = b.data + b.row[run.first] + b.column[j];
+      for (int64_t j = 0; j < n; j += 3) {
+        const int64_t columns = std::min<int64_t>(3, n - j);
+        const T* right[3];
+        for (int64_t l = 0; l < columns; ++l) {
+          right[l] = b.data + b.row[run.first] + b.column[j + l];
+        }
         int64_t at = 0;
-        DeepVectors<hn::ScalableTag<T>, T>({}, run, left, right, &at, to);
-        DeepVectors<hn::CappedTag<T, 8>, T>({}, run, left, right, &at, to);
-        DeepVectors<hn::CappedTag<T, 4>, T>({}, run, left, right, &at, to);
-        for (; at < run.count; ++at) to[0] += left[at * run.step] * right[at * run.other_step];
+        DeepVectors<hn::ScalableTag<T>, T>({}, run, left, right, columns, lanes, &at, to);
+        DeepVectors<hn::CappedTag<T, 8>, T>({}, run, left, right, columns, lanes, &at, to);
+        DeepVectors<hn::CappedTag<T, 4>, T>({}, run, left, right, columns, lanes, &at, to);
+        for (int64_t l = 0; l < columns; ++l, to += lanes) {
+          for (int64_t i = at; i < run.count; ++i) {
+            to[0] += left[i * run.step] * right[l][i * run.other_step];
+          }
+        }
       }
     }
   }

@@ -1,6 +1,7 @@
 // Batch normalisation (norm.h). The operand is walked in runs of one feature:
-// [outer][feature][run]. Formulas: XLA's operation semantics of batch-norm-*; the variance is the
-// mean square distance from the mean, epsilon stands inside the root. Sums are in f64.
+// [outer][feature][run]; where runs are long, one feature after the other, so that what one pass
+// has read is near for the next. Formulas: XLA's operation semantics of batch-norm-*; the variance
+// is the mean square distance from the mean, epsilon stands inside the root. Sums are in f64.
 #include "src/eval/norm.h"
 
 #include <algorithm>
@@ -11,7 +12,13 @@
 #include "src/eval/blocks.h"
 #include "src/ir/native.h"
 
-namespace tpuc {
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "src/eval/norm.cc"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tpuc::HWY_NAMESPACE {
 namespace {
 
 using Vector = std::vector<double>;  // one value a feature
@@ -45,12 +52,24 @@ struct Runs {
   double each() const { return static_cast<double>(outer * run); }
 };
 
+struct Range {
+  int64_t first, last;  // features first, ..., last - 1
+};
+template <typename F>
+void ForRanges(const Runs& runs, F&& f) {
+  constexpr int64_t kNear = 16384;  // elements that one pass over an image leaves near
+  const int64_t step = std::max<int64_t>(1, kNear / std::max<int64_t>(1, runs.run));
+  for (int64_t c = 0; c < runs.features; c += step) {
+    f(Range{c, std::min(c + step, runs.features)});
+  }
+}
+
 // Calls f(feature, first element, count) for blocks of at most kBlock elements of one feature.
 template <typename F>
-void ForRuns(const Runs& runs, F&& f) {
-  int64_t at = 0;
+void ForRuns(const Runs& runs, Range range, F&& f) {
   for (int64_t o = 0; o < runs.outer; ++o) {
-    for (int64_t c = 0; c < runs.features; ++c, at += runs.run) {
+    int64_t at = (o * runs.features + range.first) * runs.run;
+    for (int64_t c = range.first; c < range.last; ++c, at += runs.run) {
       for (int64_t i = 0; i < runs.run; i += kBlock) {
         f(c, at + i, std::min(kBlock, runs.run - i));
       }
@@ -72,6 +91,22 @@ class Reader {
 
  private:
   const Literal& x_;
+  T buffer_[kBlock];
+};
+
+// Where results go, narrowed where they must be.
+template <typename T>
+class Writer {
+ public:
+  explicit Writer(Literal* x) : x_(x), native_(IsNative(x->shape().type)) {}
+  T* At(int64_t first) { return native_ ? x_->data<T>() + first : buffer_; }
+  void Done(int64_t first, int64_t n) {
+    if (!native_) Narrow(x_->shape().type, buffer_, n, x_->bytes(), first);
+  }
+
+ private:
+  Literal* x_;
+  const bool native_;
   T buffer_[kBlock];
 };
 
@@ -104,34 +139,33 @@ double SumOfProducts(const T* x, double mean, const T* y, int64_t n) {
 }
 
 template <typename T>
-void Statistics(const Literal& a, const Runs& runs, Vector* mean, Vector* variance) {
+void Statistics(const Literal& a, const Runs& runs, Range range, Vector* mean, Vector* variance) {
   Reader<T> in(a);
-  mean->assign(runs.features, 0);
-  variance->assign(runs.features, 0);
-  ForRuns(runs, [&](int64_t c, int64_t first, int64_t n) {
+  ForRuns(runs, range, [&](int64_t c, int64_t first, int64_t n) {
     (*mean)[c] += Sum(in.At(first, n), n, [](double x) { return x; });
   });
-  for (double& m : *mean) m /= runs.each();
-  ForRuns(runs, [&](int64_t c, int64_t first, int64_t n) {
+  for (int64_t c = range.first; c < range.last; ++c) (*mean)[c] /= runs.each();
+  ForRuns(runs, range, [&](int64_t c, int64_t first, int64_t n) {
     const double m = (*mean)[c];
     (*variance)[c] += Sum(in.At(first, n), n, [m](double x) { return (x - m) * (x - m); });
   });
-  for (double& v : *variance) v /= runs.each();
+  for (int64_t c = range.first; c < range.last; ++c) (*variance)[c] /= runs.each();
 }
 
 // out = x * factor + addend, feature by feature.
 template <typename T>
-void Scale(const Literal& a, const Runs& runs, const Vector& factor, const Vector& addend,
-           Literal* out) {
+void Scale(const Literal& a, const Runs& runs, Range range, const Vector& factor,
+           const Vector& addend, Literal* out) {
   Reader<T> in(a);
-  T block[kBlock];
-  ForRuns(runs, [&](int64_t c, int64_t first, int64_t n) {
+  Writer<T> to(out);
+  ForRuns(runs, range, [&](int64_t c, int64_t first, int64_t n) {
     const T* x = in.At(first, n);
+    T* y = to.At(first);
     const double f = factor[c], g = addend[c];
     for (int64_t i = 0; i < n; ++i) {
-      block[i] = static_cast<T>(static_cast<double>(x[i]) * f + g);
+      y[i] = static_cast<T>(static_cast<double>(x[i]) * f + g);
     }
-    Narrow(out->shape().type, block, n, out->bytes(), first);
+    to.Done(first, n);
   });
 }
 
@@ -142,27 +176,30 @@ void Gradient(absl::Span<const Literal* const> operands, const Runs& runs, doubl
   Reader<T> in(*operands[0]), grad(*operands[4]);
   Vector root(runs.features), d_scale(runs.features), d_offset(runs.features);
   for (int64_t c = 0; c < runs.features; ++c) root[c] = std::sqrt(variance[c] + epsilon);
-  ForRuns(runs, [&](int64_t c, int64_t first, int64_t n) {
-    const T *x = in.At(first, n), *dy = grad.At(first, n);
-    d_scale[c] += SumOfProducts(x, mean[c], dy, n);
-    d_offset[c] += Sum(dy, n, [](double y) { return y; });
-  });
-  for (int64_t c = 0; c < runs.features; ++c) d_scale[c] /= root[c];
   // scale / root * (dy - d_offset / n - (x - mean) / root * d_scale / n), as a sum of three.
   Vector of_dy(runs.features), of_x(runs.features), rest(runs.features);
-  for (int64_t c = 0; c < runs.features; ++c) {
-    of_dy[c] = scale[c] / root[c];
-    of_x[c] = -of_dy[c] / root[c] * d_scale[c] / runs.each();
-    rest[c] = -of_dy[c] * d_offset[c] / runs.each() - of_x[c] * mean[c];
-  }
-  T block[kBlock];
-  ForRuns(runs, [&](int64_t c, int64_t first, int64_t n) {
-    const T *x = in.At(first, n), *dy = grad.At(first, n);
-    const double f = of_dy[c], g = of_x[c], h = rest[c];
-    for (int64_t i = 0; i < n; ++i) {
-      block[i] = static_cast<T>(static_cast<double>(dy[i]) * f + static_cast<double>(x[i]) * g + h);
+  Writer<T> to(outs[0]);
+  ForRanges(runs, [&](Range range) {
+    ForRuns(runs, range, [&](int64_t c, int64_t first, int64_t n) {
+      const T *x = in.At(first, n), *dy = grad.At(first, n);
+      d_scale[c] += SumOfProducts(x, mean[c], dy, n);
+      d_offset[c] += Sum(dy, n, [](double y) { return y; });
+    });
+    for (int64_t c = range.first; c < range.last; ++c) {
+      d_scale[c] /= root[c];
+      of_dy[c] = scale[c] / root[c];
+      of_x[c] = -of_dy[c] / root[c] * d_scale[c] / runs.each();
+      rest[c] = -of_dy[c] * d_offset[c] / runs.each() - of_x[c] * mean[c];
     }
-    Narrow(outs[0]->shape().type, block, n, outs[0]->bytes(), first);
+    ForRuns(runs, range, [&](int64_t c, int64_t first, int64_t n) {
+      const T *x = in.At(first, n), *dy = grad.At(first, n);
+      T* dx = to.At(first);
+      const double f = of_dy[c], g = of_x[c], h = rest[c];
+      for (int64_t i = 0; i < n; ++i) {
+        dx[i] = static_cast<T>(static_cast<double>(dy[i]) * f + static_cast<double>(x[i]) * g + h);
+      }
+      to.Done(first, n);
+    });
   });
   Store(d_scale, outs[1]);
   Store(d_offset, outs[2]);
@@ -170,8 +207,8 @@ void Gradient(absl::Span<const Literal* const> operands, const Runs& runs, doubl
 
 }  // namespace
 
-bool EvalBatchNorm(const Instruction& in, absl::Span<const Literal* const> operands,
-                   absl::Span<Literal* const> outs, std::string* error) {
+bool BatchNorm(const Instruction& in, absl::Span<const Literal* const> operands,
+               absl::Span<Literal* const> outs, std::string* error) {
   const Literal& a = *operands[0];
   const Type type = a.shape().type;
   const bool other = in.op == Op::kBatchNormGrad && operands[4]->shape().type != type;
@@ -185,23 +222,41 @@ bool EvalBatchNorm(const Instruction& in, absl::Span<const Literal* const> opera
   return VisitCompute(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if (in.op == Op::kBatchNormGrad) return Gradient<T>(operands, runs, epsilon, outs);
-    Vector mean, variance;
-    if (in.op == Op::kBatchNormTraining) {
-      Statistics<T>(a, runs, &mean, &variance);
-      Store(mean, outs[1]);
-      Store(variance, outs[2]);
-    } else {
+    const bool training = in.op == Op::kBatchNormTraining;
+    Vector mean(runs.features), variance(runs.features);
+    if (!training) {
       mean = Load(*operands[3]);
       variance = Load(*operands[4]);
     }
     const Vector scale = Load(*operands[1]), offset = Load(*operands[2]);
     Vector factor(runs.features), addend(runs.features);
-    for (int64_t c = 0; c < runs.features; ++c) {
-      factor[c] = scale[c] / std::sqrt(variance[c] + epsilon);
-      addend[c] = offset[c] - mean[c] * factor[c];
+    ForRanges(runs, [&](Range range) {
+      if (training) Statistics<T>(a, runs, range, &mean, &variance);
+      for (int64_t c = range.first; c < range.last; ++c) {
+        factor[c] = scale[c] / std::sqrt(variance[c] + epsilon);
+        addend[c] = offset[c] - mean[c] * factor[c];
+      }
+      Scale<T>(a, runs, range, factor, addend, outs[0]);
+    });
+    if (training) {
+      Store(mean, outs[1]);
+      Store(variance, outs[2]);
     }
-    Scale<T>(a, runs, factor, addend, outs[0]);
   });
 }
 
+}  // namespace tpuc::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tpuc {
+
+HWY_EXPORT(BatchNorm);
+
+bool EvalBatchNorm(const Instruction& in, absl::Span<const Literal* const> operands,
+                   absl::Span<Literal* const> outs, std::string* error) {
+  return HWY_DYNAMIC_DISPATCH(BatchNorm)(in, operands, outs, error);
+}
+
 }  // namespace tpuc
+#endif  // HWY_ONCE

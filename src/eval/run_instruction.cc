@@ -24,6 +24,8 @@ bool WritesAll(const Instruction& in) {
   switch (in.op) {
     case Op::kBroadcast:
     case Op::kTranspose:
+    case Op::kDot:
+    case Op::kConvolution:
     case Op::kBatchNormTraining:
     case Op::kBatchNormInference:
     case Op::kBatchNormGrad:
