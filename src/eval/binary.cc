@@ -14,8 +14,10 @@
 namespace tpuc {
 namespace {
 
+// out may be a or b.
 template <typename T, typename F>
 void Each(const T* a, const T* b, int64_t n, T* out, F f) {
+#pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(f(a[i], b[i]));
 }
 

@@ -65,6 +65,17 @@ bool EvalCompare(const Literal& a, const Literal& b, absl::string_view direction
   return typed;
 }
 
+// to[i] = p[i] ? a(i) : b(i). Both are read, so that there is no branch; `to` may be an operand,
+// element by element.
+template <typename T, typename A, typename B>
+void Choose(int64_t n, const uint8_t* p, A a, B b, T* to) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    const T x = a(i), y = b(i);
+    to[i] = p[i] ? x : y;
+  }
+}
+
 // By bytes: any element type.
 bool EvalSelect(const Literal& pred, const Literal& on_true, const Literal& on_false,
                 Literal* out) {
@@ -85,13 +96,14 @@ bool EvalSelect(const Literal& pred, const Literal& on_true, const Literal& on_f
         std::memmove(to, chosen.bytes(), out->byte_size());  // may be *out itself
       }
     } else if (one(on_true)) {
-      const T value = *a;
-      for (int64_t i = 0; i < n; ++i) to[i] = p[i] ? value : b[i];
+      Choose(
+          n, p, [v = *a](int64_t) { return v; }, [b](int64_t i) { return b[i]; }, to);
     } else if (one(on_false)) {
-      const T value = *b;
-      for (int64_t i = 0; i < n; ++i) to[i] = p[i] ? a[i] : value;
+      Choose(
+          n, p, [a](int64_t i) { return a[i]; }, [v = *b](int64_t) { return v; }, to);
     } else {
-      for (int64_t i = 0; i < n; ++i) to[i] = p[i] ? a[i] : b[i];
+      Choose(
+          n, p, [a](int64_t i) { return a[i]; }, [b](int64_t i) { return b[i]; }, to);
     }
   });
   return true;

@@ -136,9 +136,11 @@ HWY_ATTR void Panel(int64_t depth, const T* a, const T* b, T* c, int64_t stride,
     row(5, s50, s51);
   }
   HWY_ALIGN T sums[kRows * 2 * hn::MaxLanes(hn::ScalableTag<T>())];
-  const bool whole = rows == kRows && columns == 2 * lanes;
+  const bool whole = columns == 2 * lanes;
   const auto put = [&](int64_t i, auto left, auto right) HWY_ATTR {
-    if (whole) {  // + 0 where nothing is added: a sum of nothing but underflow is +0, not -0
+    if (whole) {
+      if (i >= rows) return;
+      // + 0 where nothing is added: a sum of nothing but underflow is +0, not -0
       T* to = c + i * stride;
       left = hn::Add(add ? hn::LoadU(d, to) : hn::Zero(d), left);
       right = hn::Add(add ? hn::LoadU(d, to + lanes) : hn::Zero(d), right);
