@@ -95,15 +95,18 @@ bool EvalSelect(const Literal& pred, const Literal& on_true, const Literal& on_f
       } else {
         std::memmove(to, chosen.bytes(), out->byte_size());  // may be *out itself
       }
-    } else if (one(on_true)) {
-      Choose(
-          n, p, [v = *a](int64_t) { return v; }, [b](int64_t i) { return b[i]; }, to);
-    } else if (one(on_false)) {
-      Choose(
-          n, p, [a](int64_t i) { return a[i]; }, [v = *b](int64_t) { return v; }, to);
     } else {
-      Choose(
-          n, p, [a](int64_t i) { return a[i]; }, [b](int64_t i) { return b[i]; }, to);
+      const auto each = [](const T* x) { return [x](int64_t i) { return x[i]; }; };
+      const auto same = [](const T* x) { return [v = *x](int64_t) { return v; }; };
+      if (one(on_true) && one(on_false)) {
+        Choose(n, p, same(a), same(b), to);
+      } else if (one(on_true)) {
+        Choose(n, p, same(a), each(b), to);
+      } else if (one(on_false)) {
+        Choose(n, p, each(a), same(b), to);
+      } else {
+        Choose(n, p, each(a), each(b), to);
+      }
     }
   });
   return true;

@@ -208,6 +208,12 @@ class Orderer {
       case Op::kBatchNormTraining:
       case Op::kBatchNormInference:
         return true;
+      case Op::kConvolution: {
+        constexpr int64_t kFew = 32;  // multiplications an element
+        const Shape& kernel = in.operands[1]->shape;
+        const std::string& labels = std::get<DimLabels>(*in.Find(AttrId::kDimLabels)).rhs;
+        return kernel.ElementCount() <= kFew * kernel.dims[labels.find('o')];
+      }
       default:
         return InfoOf(in.op).op_class == OpClass::kElementwise && in.op != Op::kMap;
     }
