@@ -3,6 +3,8 @@
 #include "src/eval/narrow_product.h"
 
 #include <algorithm>
+#include <tuple>
+#include <utility>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "src/eval/narrow_product.cc"
@@ -197,20 +199,12 @@ namespace {
 template <typename Step>
 std::vector<OffsetRun> Runs(int64_t size, Step step) {
   std::vector<OffsetRun> runs;
-  for (int64_t j = 0; j < size; ++j) {
-    if (!runs.empty()) {
-      OffsetRun& last = runs.back();
-      const auto [a, b] = step(j);
-      if (last.count == 1) {
-        last.step = a;
-        last.other_step = b;
-      }
-      if (last.step == a && last.other_step == b) {
-        ++last.count;
-        continue;
-      }
-    }
-    runs.push_back({j, 1});
+  for (int64_t j = 0; j < size;) {
+    OffsetRun run{j++, 1};
+    if (j < size) std::tie(run.step, run.other_step) = step(j);
+    while (j < size && step(j) == std::pair{run.step, run.other_step}) ++j;
+    run.count = j - run.first;
+    runs.push_back(run);
   }
   return runs;
 }

@@ -123,19 +123,28 @@ double Sum(const T* x, int64_t n, F&& f) {
   return parts[0];
 }
 
-// The sum of (x[i] - mean) * y[i], likewise.
+// Adds the sums of (x[i] - mean) * y[i] and of y[i], likewise.
 template <typename T>
-double SumOfProducts(const T* x, double mean, const T* y, int64_t n) {
-  double parts[8] = {};
+void AddSums(const T* x, double mean, const T* y, int64_t n, double* products, double* sum) {
+  double of_products[8] = {}, of_y[8] = {};
   int64_t i = 0;
   for (; i + 8 <= n; i += 8) {
     for (int k = 0; k < 8; ++k) {
-      parts[k] += (static_cast<double>(x[i + k]) - mean) * static_cast<double>(y[i + k]);
+      const double value = static_cast<double>(y[i + k]);
+      of_products[k] += (static_cast<double>(x[i + k]) - mean) * value;
+      of_y[k] += value;
     }
   }
-  for (; i < n; ++i) parts[0] += (static_cast<double>(x[i]) - mean) * static_cast<double>(y[i]);
-  for (int k = 1; k < 8; ++k) parts[0] += parts[k];
-  return parts[0];
+  for (; i < n; ++i) {
+    of_products[0] += (static_cast<double>(x[i]) - mean) * static_cast<double>(y[i]);
+    of_y[0] += static_cast<double>(y[i]);
+  }
+  for (int k = 1; k < 8; ++k) {
+    of_products[0] += of_products[k];
+    of_y[0] += of_y[k];
+  }
+  *products += of_products[0];
+  *sum += of_y[0];
 }
 
 template <typename T>
@@ -182,8 +191,7 @@ void Gradient(absl::Span<const Literal* const> operands, const Runs& runs, doubl
   ForRanges(runs, [&](Range range) {
     ForRuns(runs, range, [&](int64_t c, int64_t first, int64_t n) {
       const T *x = in.At(first, n), *dy = grad.At(first, n);
-      d_scale[c] += SumOfProducts(x, mean[c], dy, n);
-      d_offset[c] += Sum(dy, n, [](double y) { return y; });
+      AddSums(x, mean[c], dy, n, &d_scale[c], &d_offset[c]);
     });
     for (int64_t c = range.first; c < range.last; ++c) {
       d_scale[c] /= root[c];

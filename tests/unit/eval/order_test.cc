@@ -1,6 +1,7 @@
-// Orders of a computation's steps: operands are there when they are read, and less lives at once.
+// Orders of large computations: what they run first, what they run twice, and that values stay.
+#include "src/eval/order.h"
+
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -16,94 +17,115 @@
 namespace tpuc {
 namespace {
 
-// Walks the plan as a run does: a value is there from its step until it is read last. Returns the
-// greatest number of arrays of a computation there at once, parameters included; 0 after a failure.
-int Walk(const Computation& computation, const Plan& plan) {
+std::unique_ptr<Module> Parse(const std::string& body) {
+  auto source = std::make_shared<Source>();
+  source->text = "HloModule m\n" + body;
+  DiagSink diags;
+  auto module = ParseHlo(source, &diags);
+  EXPECT_TRUE(module) << diags.Render();
+  return module;
+}
+
+// Walks the plan as a run does: a value is there from its step until it is read last.
+void Walk(const Computation& computation, const Plan& plan) {
   std::vector<bool> there(computation.instructions.size(), false);
   for (int place : plan.parameters) there[place] = true;
-  int most = 0;
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     const int i = plan.steps[s];
     EXPECT_EQ(plan.last[s].size(), plan.operands[i].size());
     for (int operand : plan.operands[i]) {
       EXPECT_TRUE(there[operand]) << computation.name << ": " << computation.instructions[i]->name
                                   << " reads " << computation.instructions[operand]->name;
-      if (!there[operand]) return 0;
+      if (!there[operand]) return;
     }
     there[i] = true;
-    most = std::max(most, static_cast<int>(std::count(there.begin(), there.end(), true)));
     for (size_t j = 0; j < plan.operands[i].size(); ++j) {
       if (plan.last[s][j]) there[plan.operands[i][j]] = false;
     }
   }
   EXPECT_TRUE(there[plan.root]) << computation.name;
-  return most;
 }
 
-std::unique_ptr<Module> Parse(const std::string& text) {
-  DiagSink diags;
-  return ParseHlo(std::make_shared<Source>(Source{"t.hlo", text}), &diags);
+std::vector<std::string> Names(const Module& module) {
+  const Plan plan = MakePlan(*module.entry, false);
+  std::vector<std::string> names;
+  for (int i : plan.steps) names.emplace_back(module.entry->instructions[i]->name);
+  return names;
 }
 
-// As written a, b, c and d wait for their second readers together, with p and two sums. They are
-// cheap to compute again from p.
-constexpr char kLong[] = R"(HloModule m
+int64_t Place(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) - names.begin();
+}
+
+constexpr char kLate[] = R"(
 ENTRY e {
-  p = f32[8388608] parameter(0)
-  a = f32[8388608] negate(p)
-  b = f32[8388608] abs(p)
-  c = f32[8388608] cosine(p)
-  d = f32[8388608] sine(p)
-  ab = f32[8388608] add(a, b)
-  cd = f32[8388608] multiply(c, d)
-  x = f32[8388608] subtract(ab, cd)
-  ax = f32[8388608] add(a, x)
-  bx = f32[8388608] multiply(b, ax)
-  cx = f32[8388608] add(c, bx)
-  dx = f32[8388608] add(d, cx)
-  ROOT r = f32[8388608] subtract(dx, p)
+  x = f32[SIZE]{0} parameter(0)
+  zero = f32[] constant(0)
+  zeros = f32[SIZE]{0} broadcast(zero), dimensions={}
+  y = f32[SIZE]{0} sine(x)
+  z = f32[SIZE]{0} cosine(y)
+  w = f32[SIZE]{0} tanh(z)
+  p = pred[SIZE]{0} compare(y, zeros), direction=GT
+  ROOT r = f32[SIZE]{0} select(p, w, x)
 }
 )";
 
-TEST(Order, ValuesAreComputedAgainWhereThatTakesLessMemory) {
-  auto module = Parse(kLong);
-  ASSERT_NE(module, nullptr);
-  const Plan plan = MakePlan(*module->entry, false);
-  std::vector<int> sorted = plan.steps;
-  std::sort(sorted.begin(), sorted.end());
-  EXPECT_NE(std::unique(sorted.begin(), sorted.end()), sorted.end()) << "nothing comes twice";
-  EXPECT_LT(Walk(*module->entry, plan), 7);
+std::string WithSize(std::string text, const std::string& size) {
+  for (size_t at; (at = text.find("SIZE")) != std::string::npos;) text.replace(at, 4, size);
+  return text;
+}
+
+TEST(Order, TruthValuesWaitInsteadOfWhatTheyAreMadeOf) {
+  const auto module = Parse(WithSize(kLate, "8388608"));
+  ASSERT_TRUE(module);
+  const std::vector<std::string> names = Names(*module);
+  EXPECT_LT(Place(names, "p"), Place(names, "z"));
+  EXPECT_EQ(names.size(), 7u);
 }
 
 TEST(Order, SmallComputationsRunAsWritten) {
-  std::string text = kLong;
-  for (size_t at; (at = text.find("8388608")) != std::string::npos;) text.replace(at, 7, "8");
-  auto module = Parse(text);
-  ASSERT_NE(module, nullptr);
-  EXPECT_EQ(MakePlan(*module->entry, false).steps,
-            (std::vector<int>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}));
+  const auto module = Parse(WithSize(kLate, "8388"));
+  ASSERT_TRUE(module);
+  EXPECT_EQ(Names(*module), (std::vector<std::string>{"zero", "zeros", "y", "z", "w", "p", "r"}));
 }
 
-TEST(Order, ValuesAreThoseOfTheFormula) {
-  std::string text = kLong;
-  auto module = Parse(text);
-  ASSERT_NE(module, nullptr);
-  constexpr int64_t kSize = 8388608;
-  Literal input(Shape::Array(Type::kF32, {kSize}));
-  for (int64_t i = 0; i < kSize; ++i) {
-    input.data<float>()[i] = static_cast<float>(i % 1000) / 256 - 2;
-  }
-  std::vector<Literal> inputs;
-  inputs.push_back(input);
+// y would live beside v and w; x lives anyway.
+TEST(Order, WhatIsCheapIsComputedAgain) {
+  const auto module = Parse(R"(
+max {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] maximum(a, b)
+}
+ENTRY e {
+  x = f32[4000000]{0} parameter(0)
+  low = f32[] constant(-100)
+  y = f32[4000000]{0} negate(x)
+  v = f32[8000000]{0} concatenate(y, y), dimensions={0}
+  w = f32[8000000]{0} reverse(v), dimensions={0}
+  s = f32[] reduce(w, low), dimensions={0}, to_apply=max
+  t = f32[4000000]{0} broadcast(s), dimensions={}
+  u = f32[4000000]{0} multiply(y, t)
+  ROOT r = f32[4000000]{0} subtract(u, x)
+}
+)");
+  ASSERT_TRUE(module);
+  const std::vector<std::string> names = Names(*module);
+  EXPECT_EQ(std::count(names.begin(), names.end(), "y"), 2);
+  EXPECT_EQ(names.size(), 9u);
+
+  Literal x(Shape::Array(Type::kF32, {4000000}));
+  for (int64_t i = 0; i < x.size(); ++i) x.data<float>()[i] = static_cast<float>(i % 7 - 5);
+  const Literal input = x;
   DiagSink diags;
-  auto result = Evaluate(*module, std::move(inputs), {}, &diags);
-  ASSERT_TRUE(result.has_value()) << diags.Render(false);
-  for (int64_t i = 0; i < kSize; i += 97) {
-    const double p = input.data<float>()[i];
-    const double a = -p, b = std::abs(p), c = std::cos(p), d = std::sin(p);
-    const double expected = d + (c + b * (a + (a + b - c * d))) - p;
-    ASSERT_NEAR(result->data<float>()[i], expected, 1e-5) << i;
+  const auto result = Evaluate(*module, {std::move(x)}, {}, &diags);
+  ASSERT_TRUE(result) << diags.Render();
+  int64_t wrong = 0;
+  for (int64_t i = 0; i < input.size(); ++i) {  // the largest of -x is 5
+    const float value = input.data<float>()[i];
+    wrong += result->data<float>()[i] != -value * 5 - value;
   }
+  EXPECT_EQ(wrong, 0);
 }
 
 TEST(Order, OperandsOfTheCorpusAreThereWhenTheyAreRead) {
