@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "backend/kernel/verify_copies.h"
 #include "backend/lower/lowering.h"
 #include "src/diag/check.h"
 
@@ -403,6 +404,40 @@ VLayout Lowering::NaturalOfLoad(const Node& n) const {
   return l;
 }
 
+// Lanes from a place known at run time only, which nothing says is a multiple of 128.
+bool Lowering::AnyLane(const Node& n) const {
+  const MemForm& form = refs[n.ref].view.form;
+  const int d = form.flat ? 0 : form.lane;
+  if (d < 0 || d >= static_cast<int>(n.slices.size()) || form.packing > 1) return false;
+  return n.slices[d].start_node >= 0 && n.slices[d].size > 1 &&
+         !kernel::StartIsMultiple(k, n.slices[d], kLanes, around_);
+}
+
+// Two registers rotated into one; the second holds the last lane that is wanted.
+Operand Lowering::LoadLanesFrom(NodeId id, std::vector<Start> starts, VLayout layout,
+                                const Coords& at) {
+  const MemView& view = refs[node(id).ref].view;
+  const int d = view.form.flat ? 0 : view.form.lane;
+  const Dims& size = dims(id);
+  if (layout.dense() || layout.lane != d) {
+    Fail(id, "lanes from anywhere in this layout");
+    return Imm(0);
+  }
+  const Operand from = starts[d].scalar;
+  if (from.is_imm()) return LoadTile(view, starts, size, layout, at, id);
+  const Operand shift = b_.Op(Opcode::kSand, {from, Imm(kLanes - 1)});
+  const Operand left = b_.Op(Opcode::kSand, {b_.Ssub(Imm(kLanes), shift), Imm(kLanes - 1)});
+  const Operand low =
+      b_.Permute(Opcode::kVrotLane, LoadTile(view, starts, size, layout, at, id), left);
+  const Coord& j = at[d];
+  const int64_t last = j.is_const() ? std::min(kLanes - 1, size[d] - 1 - j.c * kLanes) : kLanes - 1;
+  starts[d].scalar = b_.Sadd(from, Imm(last));
+  const Operand high =
+      b_.Permute(Opcode::kVrotLane, LoadTile(view, starts, size, layout, at, id), left);
+  const Operand end = b_.Op(Opcode::kVstv, {b_.Ssub(Imm(kLanes), shift)});
+  return Vsel(b_.Op(Opcode::kVcmpLtS32, {LaneIds(), end}), low, high);
+}
+
 // Of a load or store: one element along the lanes, where it is known at run time.
 bool Lowering::SingleLane(const Node& n) const {
   const MemForm& form = refs[n.ref].view.form;
@@ -432,6 +467,7 @@ Operand Lowering::EvalLoad(NodeId id, VLayout layout, const Coords& at) {
     v = b_.Permute(Opcode::kVbcastLane, ToVector(v), lane);
     return type(id) == Type::kPred ? ToMask(v) : v;
   }
+  if (AnyLane(n)) return LoadLanesFrom(id, std::move(starts), layout, at);
   int64_t lane_shift = form.lane >= 0 ? starts[form.lane].c % kLanes : 0;
   if (lane_shift == 0 || layout.lane != form.lane) {
     return LoadTile(refs[n.ref].view, starts, n.shape.dims, layout, at, id);

@@ -244,7 +244,7 @@ void Lowering::SetUpWindows(const GridLoop& g, GridState* state) {
     state->moving.push_back(m);
   }
   for (const Moving& m : state->moving) {
-    if (m.in && refs[m.ref].edge) ClearWindow(m.ref);
+    if ((m.in || TakesAlias(m.ref)) && refs[m.ref].edge) ClearWindow(m.ref);
     if (!m.in) ClearVisits(m.ref);
   }
 }
@@ -341,6 +341,9 @@ void Lowering::MoveIn(const GridLoop& g, GridState* state) {
     b_.SetPredicate(fresh, false);
     b_.Op(Opcode::kDmaDoneWait, {flag, Imm(s.granules)});
     b_.Op(Opcode::kVsyncadd, {flag, Imm(-s.granules)});
+    if (!m.in && TakesAlias(m.ref)) {
+      FetchAlias(m.ref, b_.Sadd(b_.Smul(buf, Imm(s.block_rows)), Imm(s.view.offset)), flag);
+    }
     b_.SetPredicate(Reg(), false);
     s.view.base = m.buf.valid() ? b_.Smul(buf, Imm(s.block_rows)) : Imm(0);
   }

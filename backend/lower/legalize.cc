@@ -427,11 +427,13 @@ class Legalizer {
       const int64_t unit = d == rank - 1 ? kLanes : d == rank - 2 ? kRows : 1;
       const bool aligned =
           dims[d] == 1 || s.start_node < 0 || f.divisor == 0 || f.divisor % unit == 0;
-      if (!aligned && d == rank - 1) return;
-      if (!aligned) along = d;
+      if (!aligned && d < rank - 1) along = d;  // lanes are rotated
       slices.push_back(std::move(s));
     }
-    const int ref = Kept(operands[0]);
+    const Node& whole = k_.nodes[operands[0]];
+    bool direct = along < 0 && BitsOf(x.type) == 32;  // no copy of it is needed
+    for (int d = 0; d < rank && direct; ++d) direct = Fresh(operands[0], d);
+    const int ref = direct ? whole.ref : Kept(operands[0]);
     if (along < 0) {
       const NodeId part = Load(ref, slices);
       const bool same = k_.refs[ref].shape.type == x.type;

@@ -225,6 +225,8 @@ class Lowering {
   Operand UnpackOne(const MemForm& form, Operand v, int part);
   Operand UnpackAt(const MemForm& form, Operand v, Operand part);
   bool SingleLane(const Node& n) const;
+  bool AnyLane(const Node& n) const;
+  Operand LoadLanesFrom(NodeId id, std::vector<Start> starts, VLayout layout, const Coords& at);
   Operand TakeLane(Start* start);
   Operand PartMask(const MemForm& form, Operand part);
   Operand Equals(Operand v, Operand scalar);
@@ -515,6 +517,8 @@ class Lowering {
   void MoveOut(const GridLoop& g, GridState* s);
   void Drain(const GridState& s);
   void ClearVisits(int ref);
+  bool TakesAlias(int ref) const;
+  void FetchAlias(int ref, Operand vmem, Operand flag);
   void CheckVisit(int ref, absl::Span<const Operand> index, Reg leaves);
   std::vector<Operand> PointIn(const GridLoop& g, int64_t step, std::vector<Reg>* regs);
   void StepTo(const GridLoop& g, absl::Span<const Reg> regs, absl::Span<const Operand> point);

@@ -4,6 +4,7 @@
 //
 //   vsyncpa f,0; dma.hbm_to_vmem s0, n, row, f; ... dma.done.wait f,n; vsyncadd f,-n; vld ..
 #include <algorithm>
+#include <functional>
 
 #include "absl/strings/str_cat.h"
 #include "backend/kernel/expr.h"
@@ -313,6 +314,8 @@ Operand Lowering::IndexValue(const kernel::Expr& e, absl::Span<const Operand> ax
       return Imm(kernel::EvaluateExpr(e, kernel::ValuesOf(k, {}, &arrays)).value_or(0));
     }
     case Kind::kSelect: {
+      const auto value = kernel::EvaluateExpr(e.args[0], {k.params});  // of parameters alone
+      if (value) return arg(*value != 0 ? 1 : 2);
       const Reg condition = IndexCondition(e.args[0], axes_now);
       const Operand yes = IndexValue(e.args[1], axes_now);
       return b_.Select(condition, yes, IndexValue(e.args[2], axes_now));
@@ -376,6 +379,41 @@ void Lowering::SetViewBase(int r, absl::Span<const Operand> axes_now) {
   s.view.base = b_.Sadd(isa::S(s.operand), row);
 }
 
+// Whether a block of an output begins with what the input that it updates has there (PS-4.1): the
+// body does not write all of it first.
+bool Lowering::TakesAlias(int r) const {
+  if (k.refs[r].alias < 0 || !refs[r].windowed) return false;
+  const Dims block = k.refs[r].BlockShape().dims;
+  const std::function<bool(const kernel::Region&)> names = [&](const kernel::Region& region) {
+    return std::any_of(region.nodes.begin(), region.nodes.end(), [&](NodeId id) {
+      const Node& n = node(id);
+      return n.ref == r ||
+             std::any_of(n.views.begin(), n.views.end(),
+                         [&](const auto& v) { return v.ref == r; }) ||
+             std::any_of(n.regions.begin(), n.regions.end(), names);
+    });
+  };
+  for (NodeId id : k.body.nodes) {
+    const Node& n = node(id);
+    bool all = n.kind == Node::Kind::kStore && n.ref == r && n.operands.size() == 1;
+    for (size_t d = 0; d < n.slices.size() && all; ++d) {
+      all = n.slices[d].start_node < 0 && n.slices[d].size == block[d];
+    }
+    if (all) return false;
+    if (names({{id}})) return true;
+  }
+  return true;
+}
+
+void Lowering::FetchAlias(int r, Operand vmem, Operand flag) {
+  const int own = refs[r].operand;
+  refs[r].operand = refs[k.refs[r].alias].operand;
+  StartCopy(r, true, BlockIndex(r, axes), vmem, flag);
+  refs[r].operand = own;
+  b_.Op(Opcode::kDmaDoneWait, {flag, Imm(refs[r].granules)});
+  b_.Op(Opcode::kVsyncadd, {flag, Imm(-refs[r].granules)});
+}
+
 void Lowering::WaitFor(int r) {
   RefState& s = refs[r];
   if (!s.waiting) return;
@@ -405,6 +443,10 @@ void Lowering::EmitOneStep() {
     StartCopy(static_cast<int>(r), true, BlockIndex(static_cast<int>(r), axes),
               Imm(refs[r].view.offset), Imm(refs[r].flag));
     refs[r].waiting = true;
+  }
+  for (size_t r = 0; r < refs.size(); ++r) {
+    if (k.refs[r].role != Role::kOut || !TakesAlias(static_cast<int>(r))) continue;
+    FetchAlias(static_cast<int>(r), Imm(refs[r].view.offset), Imm(refs[r].flag));
   }
   LowerRegion(k.body);
   WaitForAll();

@@ -70,6 +70,13 @@ def cases(tmp):
     yield 'splash_attention.tk', a, f'{size},table=1,grain=1,allowed={tmp}/fine.npy,scale=0.25,base2=1', attention(*a, (fine > 0) & (rows >= cols), 0, 0.25)
     yield 'splash_attention.tk', a, size + ',fixed_max=1,max_logit=20', attention(*a, rows >= cols, known=20)[:2]
     yield 'splash_attention.tk', a, size + ',fixed_max=1,max_logit=8,base2=1,bkv=96,bc=96,heads=2', attention(*a, rows >= cols, known=8)[:2]
+    # Blocks that are no multiples of 128 rows or keys.
+    seg = a + [segment, segment]
+    yield 'splash_attention.tk', a, size + ',bq=64', attention(*a, rows >= cols)
+    yield 'splash_attention.tk', seg, size + ',segments=1,bq=96,bkv=64,right=-1', attention(*a, same)
+    yield 'splash_attention.tk', seg, size + ',segments=1,bkv=256,bc=64,heads=2', attention(*a, same & (rows >= cols))
+    yield 'splash_attention.tk', seg, f'{size},segments=1,table=1,grain=1,allowed={tmp}/fine.npy,bq=64,bkv=192,bc=96', attention(
+        *a, same & (fine > 0) & (rows >= cols) | (rows == cols))
     yield 'splash_attention.tk', a, size + ',scale=0.5,softcap=5,base2=1,left=40', attention(*a, (rows >= cols) & (rows - cols <= 40), 0, 0.5, 5)
 
 def main():

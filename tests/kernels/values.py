@@ -84,8 +84,25 @@ def packs(r):
     return [x, w], [packed(16), packed(8), packed(4), (w >> 24).astype(np.int8).astype(np.int32), (w & 255).astype(np.int32),
                     (w >> 16).astype(np.int16).astype(np.int32)]
 
+def updates(r):
+    a, c = (r.standard_normal((70, 128)).astype(np.float32) for _ in range(2))
+    b = bf16_bits(r.integers(-99, 100, (70, 256)).astype(np.float32))
+    d = r.integers(-99, 100, (24, 128)).astype(np.int32)
+    rows, o = b.copy(), d.copy()
+    rows[35:37] = bf16_bits(np.float32(7))
+    o[5] += 3
+    return [a, b, c, d], [a + c, rows, o]
+
+def lanes(r):
+    t = r.integers(-1000, 1000, 4).astype(np.int32)
+    v = r.integers(-99, 100, 500).astype(np.int32)
+    x = r.standard_normal((16, 600)).astype(np.float32)
+    y = bf16_bits(r.integers(-99, 100, 300).astype(np.float32))
+    a, b, c, d, e = abs(t[0]) % 300, abs(t[1]) % 300, abs(t[2]) % 11, abs(t[3]) % 400, abs(t[0]) % 200
+    return [t, v, x, y], [v[a:a + 200], x[:, b:b + 300], x[c:c + 5, d:d + 130] * 2, y[e:e + 64]]
+
 CASES = [('rows', f'dtype={d}', lambda r, d=d: rows(r, d)) for d in ('f32', 'bf16', 's8', 'u16', 'pred')] + [
-    ('scalars', '', scalars), ('offsets', '', offsets), ('packs', '', packs)]
+    ('scalars', '', scalars), ('offsets', '', offsets), ('packs', '', packs), ('updates', '', updates), ('lanes', '', lanes)]
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
