@@ -16,6 +16,7 @@ using Steps = std::vector<int>;
 
 constexpr int64_t kLarge = int64_t{1} << 20;     // bytes; less is not worth a thought
 constexpr int64_t kWorthIt = int64_t{64} << 20;  // of a computation: less fits anywhere
+constexpr int64_t kMost = int64_t{1} << 60;      // sums stay within 64 bits
 
 // Result bytes of the instructions. A tuple is no array of its own: its elements count where they
 // are taken out. Constants are the module's, broadcast scalars stand for arrays.
@@ -57,15 +58,13 @@ class Orderer {
   Orderer(const Computation& computation, const Plan& plan)
       : computation_(computation), plan_(plan), bytes_(BytesOf(computation, plan)) {
     for (size_t i = 0; i < bytes_.size(); ++i) {
-      if (At(i).op == Op::kParameter) parameters_ += bytes_[i];
+      total_ += std::min(bytes_[i], kMost - total_);
+      if (At(i).op == Op::kParameter) parameters_ += std::min(bytes_[i], kMost - parameters_);
     }
   }
 
-  int64_t total() const {
-    int64_t sum = 0;
-    for (int64_t bytes : bytes_) sum += std::min(bytes, INT64_MAX / 2 - sum);
-    return sum;
-  }
+  // There is something to gain, and sums can hold it.
+  bool Matters() const { return total_ >= kWorthIt && total_ < kMost; }
 
   Steps AsWritten() const {
     Steps steps;
@@ -157,13 +156,15 @@ class Orderer {
   // Drops values that live across the peak and are cheap to compute again, as long as that lowers
   // it. The last ones first: what they are computed from then lives that long.
   Steps Recomputed(Steps steps) const {
-    constexpr int kMostTries = 500;
+    constexpr int64_t kMostSteps = 5000000;
+    const int64_t most_tries =
+        std::min<int64_t>(500, kMostSteps / static_cast<int64_t>(bytes_.size()));
     constexpr int64_t kPart = 1000;  // of the peak: smaller values do not matter
     Life life = Simulate(steps);
     int tries = 0;
-    for (bool lower = true; lower && tries < kMostTries;) {
+    for (bool lower = true; lower && tries < most_tries;) {
       lower = false;
-      for (int i = static_cast<int>(bytes_.size()); i-- > 0 && tries < kMostTries;) {
+      for (int i = static_cast<int>(bytes_.size()); i-- > 0 && tries < most_tries;) {
         if (bytes_[i] < life.peak / kPart || life.makes[i].size() != 1) continue;
         const int made = life.makes[i][0];
         const int next = Life::Next(life.reads[i], life.at, 0);
@@ -196,7 +197,7 @@ class Orderer {
                       op_class == OpClass::kContract || op_class == OpClass::kReduce;
     if (!free || HasSideEffect(in) || plan_.random[i] || !in.shape.IsArray()) return false;
     int64_t read = 0;
-    for (int operand : plan_.operands[i]) read += bytes_[operand];
+    for (int operand : plan_.operands[i]) read += std::min(bytes_[operand], kMost - read);
     return read >= kLarge && bytes_[i] < read;
   }
 
@@ -236,7 +237,7 @@ class Orderer {
   const Computation& computation_;
   const Plan& plan_;
   const std::vector<int64_t> bytes_;
-  int64_t parameters_ = 0;  // bytes of them all
+  int64_t total_ = 0, parameters_ = 0;  // bytes of all, of parameters
 };
 
 }  // namespace
@@ -265,7 +266,7 @@ bool WorksInPlace(const Instruction& in, size_t i) {
 void FindSteps(const Computation& computation, Plan* plan) {
   const Orderer orderer(computation, *plan);
   Steps steps = orderer.AsWritten();
-  if (orderer.total() >= kWorthIt) {
+  if (orderer.Matters()) {
     Steps hoisted = orderer.Hoisted();
     const int64_t written = orderer.Simulate(steps).peak, peak = orderer.Simulate(hoisted).peak;
     if (peak < written) steps = std::move(hoisted);
