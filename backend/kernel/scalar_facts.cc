@@ -84,6 +84,26 @@ ScalarFacts FactsOfElements(const Literal& table) {
   return Known(least, most, divisor);
 }
 
+bool Holds(const Kernel& k, const Region& region, NodeId id) {
+  if (std::find(region.nodes.begin(), region.nodes.end(), id) != region.nodes.end()) return true;
+  return std::any_of(region.nodes.begin(), region.nodes.end(), [&](NodeId o) {
+    const std::vector<Region>& inner = k.nodes[o].regions;
+    return std::any_of(inner.begin(), inner.end(),
+                       [&](const Region& r) { return Holds(k, r, id); });
+  });
+}
+
+// Which of the loops around a use is the innermost around the node itself; -1: none.
+int InnermostLoopOf(const Kernel& k, NodeId id, const std::vector<NodeId>& loops) {
+  for (int at = static_cast<int>(loops.size()) - 1; at >= 0; --at) {
+    const std::vector<Region>& body = k.nodes[loops[at]].regions;
+    if (std::any_of(body.begin(), body.end(), [&](const Region& r) { return Holds(k, r, id); })) {
+      return at;
+    }
+  }
+  return -1;
+}
+
 ScalarFacts Facts(const Kernel& k, NodeId id, const std::vector<NodeId>& loops, int depth) {
   const Node& n = k.nodes[id];
   if (depth > kMaxDepth || !n.shape.IsScalar()) return {};
@@ -96,7 +116,7 @@ ScalarFacts Facts(const Kernel& k, NodeId id, const std::vector<NodeId>& loops, 
       return Known(axis.extent, axis.extent, axis.extent);
     }
     case Node::Kind::kLoopIndex: {
-      const int at = static_cast<int>(loops.size()) - 1 - n.axis;
+      const int at = InnermostLoopOf(k, id, loops) - n.axis;
       if (at < 0 || at >= static_cast<int>(loops.size())) return {};
       const Node& loop = k.nodes[loops[at]];
       if (loop.operands.size() != 2) return Known(loop.lower, loop.upper - 1, 1);

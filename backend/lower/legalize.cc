@@ -42,9 +42,10 @@ class Legalizer {
       like_ = id;
       const bool loop = k_.nodes[id].kind == Node::Kind::kFor;
       if (loop) loops_.push_back(id);
-      // Regions of a node may not grow the node vector while it is referred to.
+      // Regions of a node may not grow the node vector while it is referred to; what is known of
+      // counters is found by the regions as they were.
       for (size_t r = 0; r < k_.nodes[id].regions.size(); ++r) {
-        Region inner = std::move(k_.nodes[id].regions[r]);
+        Region inner = k_.nodes[id].regions[r];
         Walk(&inner);
         k_.nodes[id].regions[r] = std::move(inner);
       }
@@ -59,6 +60,7 @@ class Legalizer {
           break;
         case Node::Kind::kHlo:
           if (k_.nodes[id].op == Op::kDynamicSlice) DynamicSlice(id);
+          if (k_.nodes[id].op == Op::kDynamicUpdateSlice) UpdateSlice(id);
           if (k_.nodes[id].op == Op::kGather) Gather(id);
           break;
         default:
@@ -108,14 +110,20 @@ class Legalizer {
     n.slices = std::move(slices);
     return Add(std::move(n));
   }
-  void Store(int ref, std::vector<Slice> slices, NodeId value) {
+  NodeId Store(int ref, std::vector<Slice> slices, NodeId value) {
     Node n;
     n.kind = Node::Kind::kStore;
     n.ref = ref;
     n.shape = Shape::Tuple({});
     n.slices = std::move(slices);
     n.operands = {value};
-    Add(std::move(n));
+    return Add(std::move(n));
+  }
+  void StoreAligned(int ref, std::vector<Slice> slices, NodeId value) {
+    const NodeId id = Store(ref, std::move(slices), value);
+    around_.back()->nodes.pop_back();
+    AlignStore(id);
+    around_.back()->nodes.push_back(id);
   }
   std::vector<Slice> Whole(const Dims& dims) const {
     std::vector<Slice> slices(dims.size());
@@ -348,29 +356,34 @@ class Legalizer {
   int GatherRows(const Source& from, const Dims& dims, int64_t dim, Type type,
                  const std::function<NodeId(NodeId)>& start) {
     const int into = Scratch("rows", type, dims);
+    Rows(dims[dim], [&](NodeId i) {
+      std::vector<Slice> slices = from.slices;
+      slices[dim] = At(start(i), 1);
+      const NodeId row = As(Load(from.ref, std::move(slices)), k_.refs[into].shape.type);
+      slices = Whole(dims);
+      slices[dim] = At(i, 1);
+      Store(into, std::move(slices), row);
+    });
+    return into;
+  }
+  // for i in 0..count { body(i) }
+  void Rows(int64_t count, const std::function<void(NodeId)>& body) {
     constexpr int64_t kCopies = 8;
     Node loop;
     loop.kind = Node::Kind::kFor;
     loop.shape = Shape::Tuple({});
-    loop.upper = dims[dim];
-    loop.unroll = std::min(kCopies, dims[dim]);
-    Region body;
-    around_.push_back(&body);
+    loop.upper = count;
+    loop.unroll = std::min(kCopies, count);
+    Region inner;
+    around_.push_back(&inner);
     Node index;
     index.kind = Node::Kind::kLoopIndex;
     index.axis = 0;
     index.shape = Shape::Array(Type::kS32, {});
-    const NodeId i = Add(std::move(index));
-    std::vector<Slice> slices = from.slices;
-    slices[dim] = At(start(i), 1);
-    const NodeId row = As(Load(from.ref, std::move(slices)), k_.refs[into].shape.type);
-    slices = Whole(dims);
-    slices[dim] = At(i, 1);
-    Store(into, std::move(slices), row);
+    body(Add(std::move(index)));
     around_.pop_back();
-    loop.regions.push_back(std::move(body));
+    loop.regions.push_back(std::move(inner));
     Add(std::move(loop));
-    return into;
   }
   // The node becomes what scratch holds.
   void BecomeHeld(NodeId id, int ref) {
@@ -444,6 +457,48 @@ class Legalizer {
     BecomeHeld(id, GatherRows({ref, slices}, dims, along, x.type, [&](NodeId i) {
                  return Hlo(Op::kAdd, Type::kS32, {}, {first, i});
                }));
+  }
+
+  // A copy of the value with the update stored in it; lanes at multiples of 128, or one, or where
+  // that is known.
+  void UpdateSlice(NodeId id) {
+    const std::vector<NodeId> operands = k_.nodes[id].operands;
+    const Shape x = k_.nodes[operands[0]].shape, update = k_.nodes[operands[1]].shape;
+    const int rank = x.rank();
+    if (update.ElementCount() == 0 || rank == 0) return;
+    int along = -1;
+    std::vector<Slice> slices;
+    for (int d = 0; d < rank; ++d) {
+      Slice s = At(Clamped(operands[d + 2], x.dims[d] - update.dims[d]), update.dims[d]);
+      const kernel::ScalarFacts f = kernel::FactsOf(k_, s.start_node, loops_);
+      if (f.bounded && f.least == f.most) {
+        s.start = f.least;
+        s.start_node = -1;
+      }
+      const int64_t unit = d == rank - 1 ? kLanes : d == rank - 2 ? kRows : 1;
+      const bool anywhere =
+          s.start_node >= 0 && s.size > 1 && f.divisor != 0 && f.divisor % unit != 0;
+      if (anywhere && d == rank - 1) return;
+      if (anywhere) along = d;
+      slices.push_back(std::move(s));
+    }
+    const int ref = Scratch("updated", x.type, x.dims);
+    const Type type = k_.refs[ref].shape.type;
+    Store(ref, Whole(x.dims), As(operands[0], type));
+    if (along < 0) {
+      StoreAligned(ref, std::move(slices), As(operands[1], type));
+    } else {
+      const int from = Kept(operands[1]);
+      Rows(update.dims[along], [&](NodeId i) {
+        std::vector<Slice> row = Whole(update.dims);
+        row[along] = At(i, 1);
+        const NodeId value = Load(from, std::move(row));
+        std::vector<Slice> place = slices;
+        place[along] = At(Hlo(Op::kAdd, Type::kS32, {}, {slices[along].start_node, i}), 1);
+        StoreAligned(ref, std::move(place), value);
+      });
+    }
+    BecomeHeld(id, ref);
   }
 
   kernel::Kernel& k_;

@@ -106,6 +106,7 @@ Value KernelElaborator::DynamicPart(const Value& v, const std::vector<Slice>& sl
 void KernelElaborator::StoreRows(Node store, const Picked& picked, NodeId value, NodeId mask,
                                  Loc loc) {
   const int64_t count = kernel_.nodes[picked.index].shape.dims[0];
+  if (count == 0) return;
   Node loop;
   loop.kind = Node::Kind::kFor;
   loop.shape = Shape::Tuple({});

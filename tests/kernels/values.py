@@ -99,7 +99,10 @@ def lanes(r):
     x = r.standard_normal((16, 600)).astype(np.float32)
     y = bf16_bits(r.integers(-99, 100, 300).astype(np.float32))
     a, b, c, d, e = abs(t[0]) % 300, abs(t[1]) % 300, abs(t[2]) % 11, abs(t[3]) % 400, abs(t[0]) % 200
-    return [t, v, x, y], [v[a:a + 200], x[:, b:b + 300], x[c:c + 5, d:d + 130] * 2, y[e:e + 64]]
+    inside, row, first = x.copy(), y.copy(), min(abs(int(t[0])) % 20, 7)
+    inside[first:first + 9, 128:256] = x[0:9, 0:128] * 2
+    row[70:134] = y[10:74]
+    return [t, v, x, y], [v[a:a + 200], x[:, b:b + 300], x[c:c + 5, d:d + 130] * 2, y[e:e + 64], inside, row]
 
 CASES = [('rows', f'dtype={d}', lambda r, d=d: rows(r, d)) for d in ('f32', 'bf16', 's8', 'u16', 'pred')] + [
     ('scalars', '', scalars), ('offsets', '', offsets), ('packs', '', packs), ('updates', '', updates), ('lanes', '', lanes)]
