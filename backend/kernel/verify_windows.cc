@@ -37,6 +37,7 @@ class WindowVerifier {
         continue;
       }
       if (scratch && ref.role == Ref::Role::kOut) VerifyCopied(static_cast<int>(r));
+      if (ref.alias >= 0 && BadAlias(ref)) continue;
       grid_ = k_.AxesIn(ref.pipeline);
       const bool nested = ref.window_of >= 0;
       if (!ref.IsWindow() && !nested) continue;
@@ -67,6 +68,7 @@ class WindowVerifier {
   }
   bool BlockShapeAllowed(const Ref& ref);
   bool BadWindow(const Ref& ref);
+  bool BadAlias(const Ref& ref);
   bool DimAllowed(const Ref& ref, int64_t d, int64_t multiple);
   bool IndexInRange(const Ref& ref);
   void VerifyOutput(int r);
@@ -242,6 +244,20 @@ bool WindowVerifier::IndexInRange(const Ref& ref) {
     return true;
   });
   return ok;
+}
+
+// An output that updates an input is that array (PS-4.1).
+bool WindowVerifier::BadAlias(const Ref& ref) {
+  const Ref* in = ref.alias < static_cast<int>(k_.refs.size()) ? &k_.refs[ref.alias] : nullptr;
+  if (in != nullptr && in->shape.type == ref.shape.type && in->shape.dims == ref.shape.dims &&
+      in->role == Ref::Role::kIn && in->window_of < 0 && ref.window_of < 0) {
+    return false;
+  }
+  Error(DiagCode::kKernelShape, ref,
+        in == nullptr ? std::string("an alias of nothing")
+                      : absl::StrCat(ToString(ref.shape, false), " is to update ", in->name, " ",
+                                     ToString(in->shape, false), " in place (PS-4.1)"));
+  return true;
 }
 
 // A window of a pipeline that does not fit what it is a window of.
