@@ -20,7 +20,7 @@ std::string Share(double part, double whole) {
 
 std::string Si(double n) {
   for (const char* unit : {"", "k", "M", "G"}) {
-    if (n < 1000) return absl::StrFormat(n < 10 && *unit ? "%.1f%s" : "%.0f%s", n, unit);
+    if (n < 1000) return absl::StrFormat("%.*f%s", n < 10 && *unit ? 1 : 0, n, unit);
     n /= 1000;
   }
   return absl::StrFormat("%.1fT", n);
