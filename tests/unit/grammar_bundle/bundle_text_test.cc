@@ -162,7 +162,7 @@ TEST(BundleText, Messages) {
     const char *from, *to, *message;
   } rows[] = {
       {"vld [vmem:s0]", "vlld [vmem:s0]",
-       "test.txt:21:13: error: unknown instruction 'vlld' [E0601]"},
+       "test.txt:22:13: error: unknown instruction 'vlld' [E0601]"},
       {"sadd.s32 s0, 1", "sadd.s32 s0", "expected 2 operands, found 1 [E0600]"},
       {"  1: { }", "  2: { }", "expected bundle 1; bundles are numbered in order [E0600]"},
       {"tpuc.bundles 1", "tpuc.bundles 2", "version 2 is not known here [E0600]"},
