@@ -15,6 +15,8 @@
 
 namespace tpuc::kernel_text {
 
+inline constexpr int kMaxNesting = 100;  // of blocks, parentheses and brackets
+
 class Parser {
  public:
   Parser(std::shared_ptr<const Source> source, DiagSink* diags)
