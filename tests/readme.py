@@ -8,12 +8,15 @@ A block of output stands indented below a comment that says the command, and wha
   <!-- output: tpuc run examples/mini_attention.hlo --check --stats -->
   <!-- output: tpuc examples/mini_attention.hlo -o - | from "kernel add_sqrt" to "}" -->
 
---update writes the blocks anew. Commands run in the root of the tree.
+--update writes the blocks anew. Commands run in the root of the tree. A block below one of these is a kernel file, which is run:
+
+  <!-- runs -->          and its values are those of the block evaluator
+  <!-- fails: E0252 -->  with that diagnostic
 """
 import argparse, os, re, shlex, subprocess, sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-FILES = ['README.md', 'examples/README.md', 'examples/jax/README.md']
+FILES = ['README.md', 'examples/README.md', 'examples/jax/README.md', 'examples/kernels/README.md']
 
 def shown(tpuc, command):
     """The lines that the command prints, cut as it says."""
@@ -32,6 +35,13 @@ def shown(tpuc, command):
         lines = [l[len(lines[0]) - len(lines[0].lstrip()):] for l in lines]
     return lines
 
+def kernel_fault(tpuc, text, code):
+    """What is wrong with a kernel file that should run, or fail with the code; None if nothing is."""
+    r = subprocess.run([tpuc, 'run', '-', '--check'], cwd=ROOT, input=text, capture_output=True, text=True)
+    if code:
+        return None if r.returncode in (1, 4) and f'[{code}]' in r.stderr else f'exit {r.returncode}, not {code}: {r.stderr[:300]}'
+    return f'exit {r.returncode}: {r.stderr[:300]}' if r.returncode else None
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument('--tpuc', required=True)
@@ -45,7 +55,7 @@ def main():
         new, i = [], 0
         while i < len(old):
             new.append(old[i])
-            m = re.fullmatch(r'<!-- output: (.*) -->', old[i])
+            m = re.fullmatch(r'<!-- (?:output: (.*)|runs|fails: (E\d+)) -->', old[i])
             i += 1
             if not m:
                 continue
@@ -53,6 +63,12 @@ def main():
             while end < len(old) and (not old[end] or old[end].startswith('    ')):
                 end += 1
             have = '\n'.join(old[i:end]).strip('\n')
+            if m.group(1) is None:
+                fault = kernel_fault(tpuc, '\n'.join(l[4:] for l in old[i:end]), m.group(2))
+                if fault:
+                    print(f'FAIL {name}: the kernel below line {i}: {fault}')
+                passed, failed = passed + (not fault), failed + bool(fault)
+                continue
             try:
                 want = '\n'.join('    ' + l if l else '' for l in shown(tpuc, m.group(1)))
             except (RuntimeError, StopIteration) as e:
