@@ -27,11 +27,6 @@ bool Comparable(const Shape& s) {
   return true;
 }
 
-int PackedRows(Type type) {
-  int bits = BitsOf(type);
-  return bits >= 32 || bits == 0 ? 1 : bits == 16 ? 2 : 4;
-}
-
 // Offsets (in padded elements) of the elements of dimensions [first, last), row major.
 std::vector<int64_t> GroupOffsets(const TiledOffsets& offsets, size_t first, size_t last) {
   std::vector<int64_t> all = {0};
@@ -51,7 +46,8 @@ std::vector<int64_t> GroupOffsets(const TiledOffsets& offsets, size_t first, siz
 Layout TiledLayout(Type type, const Dims& dims, const Order& order) {
   Layout layout;
   layout.minor_to_major = order;
-  int packed = PackedRows(type);
+  int packed = PackedElements(type);
+  if (packed == 8) layout.element_bits = 4;
   if (dims.size() < 2) {
     layout.tiles.push_back({{128 * packed}});
     if (packed > 1) layout.tiles.push_back({{128}});

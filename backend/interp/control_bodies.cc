@@ -606,6 +606,8 @@ Body MachineBody(Opcode op) {
       return VectorStore<kStrict, kValues, 2>;
     case Opcode::kVstMskB8:
       return VectorStore<kStrict, kValues, 4>;
+    case Opcode::kVstMskB4:
+      return VectorStore<kStrict, kValues, 8>;
     case Opcode::kVpush:
       return PushScalar<kValues>;
     case Opcode::kVpopEup:

@@ -19,4 +19,14 @@ void NoteFirstPoint(const Kernel& kernel, Diag* diag) {
   diag->notes.push_back({{}, absl::StrCat("from the first grid point, ", point, ", on")});
 }
 
+int64_t BlocksOf(const Ref& ref) {
+  int64_t blocks = 1;
+  for (size_t d = 0; d < ref.block.size(); ++d) {
+    const int64_t n = (ref.shape.dims[d] + ref.block[d] - 1) / ref.block[d];
+    if (n == 0) return 0;
+    if (__builtin_mul_overflow(blocks, n, &blocks)) blocks = INT64_MAX;
+  }
+  return blocks;
+}
+
 }  // namespace tpuc::kernel

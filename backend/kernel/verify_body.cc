@@ -11,6 +11,7 @@
 #include "backend/kernel/points.h"
 #include "backend/kernel/scalar_facts.h"
 #include "backend/kernel/verify_copies.h"
+#include "src/ir/tiling.h"
 
 namespace tpuc::kernel {
 namespace {
@@ -366,7 +367,7 @@ void BodyVerifier::VerifyStart(const Node& n, size_t d, const Shape& block) {
   if (from_last > 1) return;
   // One row, or one lane, can be addressed wherever it lies: gathers and scatters.
   if (s.size == 1 && LiteralBytesOf(block.type) <= 4) return;
-  const int64_t packing = std::max(1, 32 / std::max(8, BitsOf(block.type)));
+  const int64_t packing = PackedElements(block.type);
   const int64_t tile = from_last == 1 ? 8 : rank == 1 ? 128 * packing : 128;
   if (StartIsMultiple(k_, s, tile, loops_)) return;
   Error(DiagCode::kAlignment, n,

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "backend/kernel/scalar_facts.h"
+#include "src/ir/tiling.h"
 
 namespace tpuc::kernel {
 namespace {
@@ -56,7 +57,7 @@ struct Tiles {
 };
 Tiles TilesOf(const Ref& ref) {
   Tiles t;  // T(8,128), T(8,128)(2,1), T(8,128)(4,1)
-  t.packing = std::max(1, 32 / std::max(8, BitsOf(ref.shape.type)));
+  t.packing = PackedElements(ref.shape.type);
   return t;
 }
 

@@ -15,6 +15,7 @@
 #include "backend/kernel/expr.h"
 #include "backend/kernel/points.h"
 #include "backend/kernel/windows.h"
+#include "src/ir/tiling.h"
 
 namespace tpuc::kernel {
 namespace {
@@ -144,7 +145,7 @@ bool WindowVerifier::BlockShapeAllowed(const Ref& ref) {
     return DimAllowed(ref, rows, multiple) && minor;
   }
   const int64_t block = ref.block[0], dim = ref.shape.dims[0];
-  const int64_t least = 128 * std::max(1, 32 / BitsOf(ref.shape.type));
+  const int64_t least = 128 * int64_t{PackedElements(ref.shape.type)};
   const bool power = (block & (block - 1)) == 0 && block >= least;
   if (block == dim || block % 1024 == 0 || power) return true;
   int64_t below = 0, above = least;
@@ -321,14 +322,8 @@ void WindowVerifier::VerifyOutput(int r) {
   if (!consecutive || !Complete()) return;
   if (ref.element_index) return VerifyCovered(ref, visited);
   if (ref.alias >= 0 || ref.window_of >= 0) return;
-  int64_t blocks = 1;
-  for (size_t d = 0; d < ref.block.size(); ++d) {
-    const int64_t n = (ref.shape.dims[d] + ref.block[d] - 1) / ref.block[d];
-    if (n == 0) return;
-    if (__builtin_mul_overflow(blocks, n, &blocks)) blocks = INT64_MAX;
-  }
-  const int64_t seen = static_cast<int64_t>(visited.size());
-  if (seen == blocks) return;
+  const int64_t seen = static_cast<int64_t>(visited.size()), blocks = BlocksOf(ref);
+  if (seen == blocks || blocks == 0) return;
   Error(DiagCode::kOutputNotWritten, ref,
         absl::StrCat("the grid visits ", seen, " of its ", blocks, " blocks"));
 }

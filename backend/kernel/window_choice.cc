@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "backend/kernel/windows.h"
 #include "backend/kernel/work_estimate.h"
+#include "src/ir/tiling.h"
 
 namespace tpuc::kernel {
 namespace {
@@ -42,7 +43,7 @@ Place PlaceOf(const Ref& ref) {
   Place p;
   const Shape shape = WithDeviceLayout(ref.shape);
   const int rank = shape.rank();
-  p.bits = std::max(8, BitsOf(shape.type));
+  p.bits = std::max(BitsOf(shape.type), 32 / PackedElements(shape.type));
   p.scratch = ref.role == Ref::Role::kScratch;
   p.output = ref.role == Ref::Role::kOut;
   p.view = !p.scratch && ref.InVmem();

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "backend/kernel/points.h"
+#include "src/ir/tiling.h"
 #include "src/num/saturate.h"
 
 namespace tpuc::kernel {
@@ -67,7 +68,8 @@ std::string Hint(const Kernel& kernel, int64_t limit) {
 Layout DeviceLayout(Type type, int rank, int64_t memory_space) {
   Layout layout = DefaultLayout(rank);
   layout.memory_space = memory_space;
-  const int64_t packing = std::max(1, 32 / std::max(BitsOf(type), 8));
+  const int64_t packing = PackedElements(type);
+  if (packing == 8) layout.element_bits = 4;
   if (rank >= 2) {
     layout.tiles.push_back(Tile{{8, 128}});
     if (packing > 1) layout.tiles.push_back(Tile{{packing, 1}});
@@ -96,9 +98,10 @@ Shape WithDeviceLayout(Shape shape) {
   Layout layout = DeviceLayout(shape.type, shape.rank(), 0);
   if (!shape.layout) {
     shape.layout = std::move(layout);
-  } else if (shape.layout->tiles.empty()) {
-    shape.layout->tiles = std::move(layout.tiles);
+    return shape;
   }
+  if (shape.layout->tiles.empty()) shape.layout->tiles = std::move(layout.tiles);
+  if (shape.layout->element_bits == 0) shape.layout->element_bits = layout.element_bits;
   return shape;
 }
 

@@ -18,7 +18,7 @@
 namespace tpuc::kernel {
 
 // The tiling an array has in a device memory where its shape names none: T(8,128) for 32 bits,
-// T(8,128)(2,1) for 16, T(8,128)(4,1) for 8; rank 0 and 1: T(128), T(256)(128)(2,1),
+// T(8,128)(2,1) for 16, T(8,128)(4,1) for 8, T(8,128)(8,1)E(4) for 4; rank 0 and 1: T(128), T(256)(128)(2,1),
 // T(512)(128)(4,1) (hlo-text.md section 9; tpu-v6e-compiler.md (a), stage 0026).
 Layout DeviceLayout(Type type, int rank, int64_t memory_space);
 

@@ -82,7 +82,8 @@ void Builder::StoreMasked(const isa::MemRef& mem, Operand mask, Operand value, i
   Reg v = AsReg(value);
   isa::Inst& inst = Append(packing == 1   ? Opcode::kVstMsk
                            : packing == 2 ? Opcode::kVstMskB16
-                                          : Opcode::kVstMskB8);
+                           : packing == 4 ? Opcode::kVstMskB8
+                                          : Opcode::kVstMskB4);
   inst.mem = mem;
   inst.src = {mask, v};
   inst.pred = pred_;

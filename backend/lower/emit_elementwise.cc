@@ -28,6 +28,8 @@ bool Supported(Type t) {
     case Type::kU16:
     case Type::kS8:
     case Type::kU8:
+    case Type::kS4:
+    case Type::kU4:
     case Type::kPred:
       return true;
     default:
@@ -43,22 +45,15 @@ Operand Lowering::Vsel(Operand mask, Operand a, Operand b) {
 
 // What follows an operation of a type narrower than the lane it was computed in.
 Operand Lowering::RoundTo(Type type, Operand v) {
-  switch (type) {
-    case Type::kBF16: {
-      Reg r = b_.AsReg(v);
-      return b_.Op(Opcode::kVunpackLBf16, {b_.Op(Opcode::kVpackBf16, {r, r})});
-    }
-    case Type::kS8:
-      return V(Opcode::kVshra, V(Opcode::kVshll, v, Imm(24)), Imm(24));
-    case Type::kS16:
-      return V(Opcode::kVshra, V(Opcode::kVshll, v, Imm(16)), Imm(16));
-    case Type::kU8:
-      return V(Opcode::kVand, v, Imm(0xff));
-    case Type::kU16:
-      return V(Opcode::kVand, v, Imm(0xffff));
-    default:
-      return NarrowFormat(type) != nullptr ? RoundNarrow(*NarrowFormat(type), v) : v;
+  if (type == Type::kBF16) {
+    Reg r = b_.AsReg(v);
+    return b_.Op(Opcode::kVunpackLBf16, {b_.Op(Opcode::kVpackBf16, {r, r})});
   }
+  if (NarrowFormat(type) != nullptr) return RoundNarrow(*NarrowFormat(type), v);
+  if (!IsInteger(type) || BitsOf(type) >= 32) return v;
+  const int bits = BitsOf(type);
+  if (IsUnsigned(type)) return V(Opcode::kVand, v, Imm((int64_t{1} << bits) - 1));
+  return V(Opcode::kVshra, V(Opcode::kVshll, v, Imm(32 - bits)), Imm(32 - bits));
 }
 
 Operand Lowering::EvalElementwise(NodeId id, VLayout layout, const Coords& at) {

@@ -97,6 +97,15 @@ MemView Lowering::Shift(const MemView& view, absl::Span<const Start> starts) {
   return v;
 }
 
+// Eight rows of 4 bits share their words: these go to every sublane.
+Operand Lowering::LoadRows(const MemForm& form, isa::MemRef mem) {
+  if (form.packing == kSublanes) {
+    mem.sublane_stride = 0;
+    mem.sublane_mask = 0xff;
+  }
+  return Unpack(form, b_.Load(mem));
+}
+
 Operand Lowering::Unpack(const MemForm& form, Operand v) {
   switch (form.type) {
     case Type::kBF16:
@@ -111,6 +120,10 @@ Operand Lowering::Unpack(const MemForm& form, Operand v) {
       return b_.Op(Opcode::kVand, {b_.Op(Opcode::kVunpack0S8, {v}), Imm(0xff)});
     case Type::kPred:
       return ToMask(b_.Op(Opcode::kVunpack0S8, {v}));
+    case Type::kS4:
+    case Type::kU4:  // row i to the top of sublane i
+      v = V(Opcode::kVshll, v, V(Opcode::kVxor, PartShifts(), Imm(28)));
+      return V(form.type == Type::kS4 ? Opcode::kVshra : Opcode::kVshrl, v, Imm(28));
     default:
       break;
   }
@@ -165,6 +178,11 @@ Operand Lowering::Pack(const MemForm& form, Operand v) {
       Operand half = b_.Op(Opcode::kVpackB16, {v, v});
       return b_.Op(Opcode::kVpackB8, {half, half});
     }
+    case Type::kS4:
+    case Type::kU4:  // every row to its place, and all of them together, in every sublane
+      v = V(Opcode::kVshll, V(Opcode::kVand, ToVector(v), Imm(15)), PartShifts());
+      for (int n : {4, 2, 1}) v = V(Opcode::kVor, v, b_.Op(Opcode::kVrotSlane, {v, Imm(n)}));
+      return v;
     default:
       return ToVector(v);
   }
@@ -222,7 +240,7 @@ Operand Lowering::LoadFlat(const MemView& view, absl::Span<const Start> starts, 
     }
     isa::MemRef mem = Address(view, start / (kLanes * form.packing), {{at[0], step}});
     mem.sublane_mask = SublaneMask(0, rows);
-    return Unpack(form, b_.Load(mem));
+    return LoadRows(form, mem);
   }
   Coord j = rank == 0 ? Coord::Const(0) : at[0] + start / kLanes;
   std::optional<Coord> row = Div(j, form.packing);
@@ -311,7 +329,7 @@ Operand Lowering::LoadGroup(const MemView& view, absl::Span<const Start> starts,
       mem.sublane_mask = SublaneMask(0, form.tile_rows - (form.packing == 1 ? start : 0));
     }
     if (form.packing > 1 && start != 0) Fail(id, "a load inside a packed tile");
-    return Unpack(form, b_.Load(mem));
+    return LoadRows(form, mem);
   }
   int64_t groups = form.tile_sub / kSublanes;
   int64_t step = kSublanes / form.packing;
@@ -332,7 +350,7 @@ Operand Lowering::LoadGroup(const MemView& view, absl::Span<const Start> starts,
       mem.sublane_mask &=
           SublaneMask(0, std::min(step, CeilDiv(dims[form.sub] - g.c * kSublanes, form.packing)));
     }
-    return Unpack(form, b_.Load(mem));
+    return LoadRows(form, mem);
   }
   std::optional<Coord> tile = Div(g + start / kSublanes, groups);
   if (!tile) {
@@ -348,7 +366,7 @@ Operand Lowering::LoadGroup(const MemView& view, absl::Span<const Start> starts,
     mem.sublane_mask =
         SublaneMask(0, std::min(step, CeilDiv(dims[form.sub] - g.c * kSublanes, form.packing)));
   }
-  if (shift == 0) return Unpack(form, b_.Load(mem));
+  if (shift == 0) return LoadRows(form, mem);
   if (form.packing > 1 || groups > 1) {
     Fail(id, "a load that starts inside a packed tile");
     return Imm(0);

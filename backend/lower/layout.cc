@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "src/ir/tiling.h"
 
 namespace tpuc::lower {
 
@@ -54,7 +55,9 @@ namespace {
 
 bool SetTile(const Layout& layout, int bits, MemForm* form, std::string* why) {
   form->packing = bits < 32 ? 32 / bits : 1;
-  if (bits > 32 || bits < 8) {
+  const bool nibbles = form->packing == PackedElements(form->type) &&
+                       (layout.element_bits == bits || layout.tiles.empty());
+  if (bits > 32 || (bits < 8 && !nibbles)) {
     *why = absl::StrCat("elements of ", bits, " bits");
     return false;
   }
@@ -65,10 +68,28 @@ bool SetTile(const Layout& layout, int bits, MemForm* form, std::string* why) {
   return true;
 }
 
+// Rank 0 and 1: in order, but that narrow types have rows of 128 side by side in their words.
+bool InOrder(const Layout& layout, int packing) {
+  size_t n = layout.tiles.size();
+  if (packing > 1 && n > 0) {
+    if (n < 2 || layout.tiles[n - 1].dims != Dims{packing, 1}) return false;
+    if (layout.tiles[n - 2].dims != Dims{kLanes}) return false;
+    n -= 2;
+  }
+  for (size_t i = 0; i < n; ++i) {
+    if (layout.tiles[i].dims.size() != 1) return false;
+  }
+  return true;
+}
+
 // Rank 0 and 1: one row per 128 * packing elements.
 bool FlatForm(const Layout& layout, MemForm* form, std::string* why) {
   int64_t n = form->dims.empty() ? 1 : form->dims[0];
   int64_t tile = layout.tiles.empty() ? kLanes * form->packing : layout.tiles[0].dims.back();
+  if (!InOrder(layout, form->packing)) {
+    *why = absl::StrCat("layout ", ToString(layout), " of a ", 32 / form->packing, "-bit type");
+    return false;
+  }
   if (tile % (kLanes * form->packing) != 0 && form->packing > 1 && tile != kLanes) {
     *why = absl::StrCat("a rank-1 tile of ", tile);
     return false;
@@ -113,8 +134,8 @@ std::optional<MemForm> FormOf(const Shape& shape, const Dims& dims, std::string*
     } else {
       tile_sub = t[0];
     }
-    if (form.packing > 1 &&
-        (layout.tiles.size() != 2 || layout.tiles[1].dims != Dims{form.packing, 1})) {
+    const bool packed = layout.tiles.size() == 2 && layout.tiles[1].dims == Dims{form.packing, 1};
+    if (form.packing > 1 ? !packed : layout.tiles.size() > 1) {
       *why = absl::StrCat("layout ", ToString(layout), " of a ", bits, "-bit type");
       return std::nullopt;
     }

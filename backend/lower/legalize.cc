@@ -11,6 +11,7 @@
 #include "backend/kernel/scalar.h"
 #include "backend/kernel/scalar_facts.h"
 #include "backend/kernel/windows.h"
+#include "src/ir/tiling.h"
 
 namespace tpuc::lower {
 namespace {
@@ -221,7 +222,7 @@ class Legalizer {
   Tiles TilesOf(const Ref& ref) const {
     Tiles t;
     const int rank = ref.shape.rank();
-    t.packing = std::max(1, 32 / std::max(8, BitsOf(ref.shape.type)));
+    t.packing = PackedElements(ref.shape.type);
     t.flat = rank == 1;
     t.known = rank > 0 && ref.space == Ref::Space::kWindow;
     std::vector<int> seen(rank, -1);

@@ -11,7 +11,8 @@ namespace tpuc::lower {
 
 namespace {
 // Helper keys of the memo.
-constexpr int kLaneSeqKey = -2, kLaneIdsKey = -3, kSublaneIdsKey = -4, kMaskKey = -5;
+constexpr int kLaneSeqKey = -2, kLaneIdsKey = -3, kSublaneIdsKey = -4, kMaskKey = -5,
+              kPartShiftsKey = -9;
 }  // namespace
 
 Lowering::Lowering(const kernel::Kernel& kernel, const Chip& chip, const LowerOptions& options,
@@ -221,8 +222,10 @@ Operand Lowering::EvalConstant(NodeId id) {
     case Type::kU16:
       return Imm(*reinterpret_cast<const uint16_t*>(p));
     case Type::kS8:
+    case Type::kS4:
       return Imm(*reinterpret_cast<const int8_t*>(p));
     case Type::kU8:
+    case Type::kU4:
       return Imm(*p);
     case Type::kPred:
       return ToMask(Imm(*p != 0));
@@ -282,6 +285,11 @@ Reg Lowering::LaneIds() {
 
 Reg Lowering::SublaneIds() {
   return Kept(kSublaneIdsKey, [&] { return b_.Op(Opcode::kVshrl, {LaneSeq(), Imm(7)}); });
+}
+
+// Of words of 4-bit rows: the bits below row i, in sublane i.
+Reg Lowering::PartShifts() {
+  return Kept(kPartShiftsKey, [&] { return b_.Op(Opcode::kVshll, {SublaneIds(), Imm(2)}); });
 }
 
 }  // namespace tpuc::lower

@@ -140,6 +140,7 @@ class Lowering {
   Reg LaneSeq();
   Reg LaneIds();
   Reg SublaneIds();
+  Reg PartShifts();
   // A scalar node's value on the scalar core (integers) / its predicate (pred).
   Operand Scalar(NodeId id);
   Operand EvalScalar(const Node& n, NodeId id);
@@ -220,6 +221,7 @@ class Lowering {
   Operand EvalLoad(NodeId id, VLayout layout, const Coords& at);
   std::vector<Start> StartsOf(const Node& n);
   MemView Shift(const MemView& view, absl::Span<const Start> starts);
+  Operand LoadRows(const MemForm& form, isa::MemRef mem);
   Operand Unpack(const MemForm& form, Operand v);
   Operand UnpackRow(const MemForm& form, Operand v, int part);
   Operand UnpackOne(const MemForm& form, Operand v, int part);

@@ -223,10 +223,16 @@ class Rewriter {
     if (!changed || !IsFloat(to) || BitsOf(to) > 32) return;
     std::vector<Attr> attrs = Without(k_.nodes[id].attrs, AttrId::kOperandPrecision);
     if (half) {
-      for (NodeId& x : operands) {
+      const int passes = Passes(k_.nodes[id]);
+      for (size_t i = 0; i < operands.size(); ++i) {
+        NodeId& x = operands[i];
+        // In one pass the other operand is bf16, as with any other partner.
+        const bool wide = k_.nodes[k_.nodes[id].operands[i]].shape.type == Type::kF32;
+        if (wide && passes == 1) x = Convert(x, Type::kBF16);
         if (k_.nodes[x].shape.type == Type::kBF16) x = Convert(x, Type::kF32);
       }
-      attrs.push_back({AttrId::kOperandPrecision, std::vector<std::string>{"high", "high"}});
+      const std::string words = passes > 3 ? "highest" : "high";
+      attrs.push_back({AttrId::kOperandPrecision, std::vector<std::string>{words, words}});
     }
     if (to == Type::kF32) return Become(id, Op::kDot, operands, attrs);
     NodeId dot = Add(Op::kDot, Type::kF32, k_.nodes[id].shape.dims, operands, attrs);
@@ -234,12 +240,12 @@ class Rewriter {
     Become(id, Op::kConvert, {dot});
   }
 
-  // s8 and u8 are exact in bf16, sums of so many products in f32: parts of the contracted
-  // dimension are summed as integers.
+  // Integers of 8 and 4 bits are exact in bf16, sums of so many products in f32: parts of the
+  // contracted dimension are summed as integers.
   void Integers(NodeId id) {
     NodeId a = k_.nodes[id].operands[0], b = k_.nodes[id].operands[1];
     Type ta = k_.nodes[a].shape.type, tb = k_.nodes[b].shape.type, to = k_.nodes[id].shape.type;
-    auto small = [](Type t) { return t == Type::kS8 || t == Type::kU8; };
+    auto small = [](Type t) { return IsInteger(t) && BitsOf(t) <= 8; };
     const Ints& lc = k_.nodes[id].IntsAttr(AttrId::kLhsContractingDims);
     if (!small(ta) || !small(tb) || !IsInteger(to) || lc.size() != 1) return;
     int64_t at_a = lc[0], at_b = k_.nodes[id].IntsAttr(AttrId::kRhsContractingDims)[0];

@@ -163,8 +163,10 @@ Operand Lowering::EvalConstantScalar(const Node& n) const {
   const uint8_t* p = n.literal->bytes();
   switch (n.shape.type) {
     case Type::kS8:
+    case Type::kS4:
       return Imm(*reinterpret_cast<const int8_t*>(p));
     case Type::kU8:
+    case Type::kU4:
     case Type::kPred:
       return Imm(*p);
     case Type::kS16:

@@ -400,7 +400,7 @@ bool KernelElaborator::ArrayShape(const Array& syntax, int64_t memory_space, Sha
           "as HLO prints it: {1,0:T(8,128)S(1)}");
     return false;
   }
-  *shape = std::move(with_layout);
+  *shape = kernel::WithDeviceLayout(std::move(with_layout));
   return true;
 }
 

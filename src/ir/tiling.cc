@@ -212,6 +212,13 @@ TiledOffsets OffsetsOf(const Shape& shape) {
   return out;
 }
 
+int PackedElements(Type type) {
+  const int bits = BitsOf(type);
+  if (bits == 0 || bits >= 32) return 1;
+  if (bits == 16) return 2;
+  return bits == 4 && IsInteger(type) ? 8 : 4;
+}
+
 std::string LayoutProblem(const Shape& shape) {
   for (const Shape& element : shape.elements) {
     if (std::string problem = LayoutProblem(element); !problem.empty()) return problem;

@@ -26,6 +26,10 @@ struct TiledOffsets {
 };
 TiledOffsets OffsetsOf(const Shape& shape);
 
+// Elements that share a 32-bit word of a tiled array: 2 of 16 bits, 8 of s4 and u4, 4 of all other
+// narrow types, 1 of wider ones. Rows side by side, the first in the low bits.
+int PackedElements(Type type);
+
 // What is wrong with the layout of a shape (of a tuple's elements): not every dimension once, or an
 // element size that is no power of two. Empty if nothing is; without a layout nothing is.
 std::string LayoutProblem(const Shape& shape);

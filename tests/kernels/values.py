@@ -23,7 +23,8 @@ def rows(r, dtype):
             return bf16_bits(r.integers(-99, 100, shape).astype(np.float32))
         if dtype == 'pred':
             return r.integers(0, 2, shape).astype(bool)
-        return r.integers(-128, 128, shape).astype(np.int8) if dtype == 's8' else r.integers(0, 65536, shape).astype(np.uint16)
+        low, high, held = {'s8': (-128, 128, np.int8), 'u16': (0, 65536, np.uint16), 's4': (-8, 8, np.int8), 'u4': (0, 16, np.uint8)}[dtype]
+        return r.integers(low, high, shape).astype(held)
     x, y, v = some(64, 256), some(3, 40, 384), some(900)
     t = r.integers(-1000, 1000, 24).astype(np.int32)
     m = r.integers(0, 2, (64, 256)).astype(bool)
@@ -104,8 +105,36 @@ def lanes(r):
     row[70:134] = y[10:74]
     return [t, v, x, y], [v[a:a + 200], x[:, b:b + 300], x[c:c + 5, d:d + 130] * 2, y[e:e + 64], inside, row]
 
-CASES = [('rows', f'dtype={d}', lambda r, d=d: rows(r, d)) for d in ('f32', 'bf16', 's8', 'u16', 'pred')] + [
-    ('scalars', '', scalars), ('offsets', '', offsets), ('packs', '', packs), ('updates', '', updates), ('lanes', '', lanes)]
+def nibbles(r):
+    x, q = r.integers(-8, 8, (70, 300)).astype(np.int8), r.integers(-8, 8, (3, 64, 256)).astype(np.int8)
+    y = r.integers(0, 16, (70, 300)).astype(np.uint8)
+    w = r.integers(-8, 8, (256, 128)).astype(np.int8)
+    f, t = r.integers(-200, 200, (70, 300)).astype(np.float32) / 10, r.integers(-2**31, 2**31, (70, 300)).astype(np.int32)
+    g = r.integers(-99, 100, (16, 256)).astype(np.float32)
+    v = r.integers(-8, 8, 5000).astype(np.int8)
+    def wrapped(a, signed=True):
+        a = a.astype(np.int64) & 15
+        return (a - 16 * (a > 7)).astype(np.int8) if signed else a.astype(np.uint8)
+    def saturated(a, low, high, held):
+        return np.clip(np.trunc(a), low, high).astype(held)
+    sums, chosen = wrapped(x.astype(int) + wrapped(t).astype(int) * 3), np.where(x > 2, x, wrapped(-x.astype(int)))
+    copied = np.concatenate([q[1, 8:40], q[2, 0:32]])
+    return ([x, y, f, t, q, w, v, bf16_bits(g)],
+            [x, y.astype(np.int32), bf16_bits(x / 2), saturated(f, -8, 7, np.int8), saturated(f, 0, 15, np.uint8), wrapped(t, False),
+             sums, chosen, x + y.astype(np.int8), x.sum(axis=1, dtype=np.int32), copied, copied.astype(np.int32) @ w.astype(np.int32),
+             g @ w.astype(np.float32), q.reshape(3, 8, 8, 256)[:, ::-1].reshape(3, 64, 256), wrapped(v.astype(int) + 1), v[1001:3001]])
+
+def layouts(r):
+    x = r.integers(-2000, 2000, (64, 128)).astype(np.float32)
+    y, z = r.integers(-128, 128, (64, 300)).astype(np.int8), r.integers(0, 16, (64, 128)).astype(np.uint8)
+    w = r.integers(-3, 4, (128, 128)).astype(np.float16)
+    bits = x.view(np.uint32)
+    near = ((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000).view(np.float32)  # in one pass f32 operands are bf16
+    product = near @ w.astype(np.float32)
+    return [x, y, z, w], [x, y, z.astype(np.int32), product, product]
+
+CASES = [('rows', f'dtype={d}', lambda r, d=d: rows(r, d)) for d in ('f32', 'bf16', 's8', 'u16', 'pred', 's4', 'u4')] + [
+    ('scalars', '', scalars), ('offsets', '', offsets), ('packs', '', packs), ('updates', '', updates), ('lanes', '', lanes), ('nibbles', '', nibbles), ('layouts', '', layouts)]
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -368,11 +368,11 @@ TEST(BodiesTest, MaskedStoreKeepsOtherLanes) {
   for (int i = 0; i < kTile; ++i) EXPECT_EQ(out[i], i % 128 < 40 ? a[i] : b[i]);
 }
 
-// Rows whose mask is false stay, where words hold two or four of them.
+// Rows whose mask is false stay, where words hold two, four or eight of them.
 TEST(BodiesTest, MaskedStoreOfPackedWords) {
   Words a = RandomWords(kTile, 14), b = RandomWords(kTile, 15), m = RandomWords(kTile, 16);
-  for (const Opcode op : {Opcode::kVstMskB16, Opcode::kVstMskB8}) {
-    const int parts = op == Opcode::kVstMskB16 ? 2 : 4;
+  for (const Opcode op : {Opcode::kVstMskB16, Opcode::kVstMskB8, Opcode::kVstMskB4}) {
+    const int parts = op == Opcode::kVstMskB16 ? 2 : op == Opcode::kVstMskB8 ? 4 : 8;
     Harness h;
     h.Vmem(0, a);
     h.Vmem(8, b);
