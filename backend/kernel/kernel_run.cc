@@ -3,6 +3,7 @@
 #include "backend/kernel/kernel_run.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -10,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "backend/kernel/copy_tracker.h"
 #include "backend/kernel/expr.h"
+#include "backend/kernel/points.h"
 #include "backend/kernel/scalar.h"
 #include "backend/kernel/undefined.h"
 #include "backend/kernel/verify_copies.h"
@@ -27,6 +29,7 @@ struct Window {
   Literal block;
   const Literal* view = nullptr;  // the whole array, where the window is that
   bool dirty = false;
+  std::set<std::vector<int64_t>> written;  // blocks of an output, where undefined ones are followed
 };
 
 class Run {
@@ -96,6 +99,7 @@ class Run {
     return text;
   }
   bool WriteBack(size_t r);
+  bool AllWritten(size_t r);
   bool RunRegion(const Region& region);
   bool RunNode(NodeId id);
   bool RunHlo(NodeId id, const Node& n);
@@ -253,7 +257,17 @@ bool Run::WriteBack(size_t r) {
   if (w.index.empty() && !k_.refs[r].block.empty()) return true;
   if (!w.dirty) return true;
   w.dirty = false;
+  if (follow_) w.written.insert(w.index);
   return CopyBlock(r, true);
+}
+
+// Of a grid whose extents or index maps are known at run time only; else the verifier has said it.
+bool Run::AllWritten(size_t r) {
+  const Ref& ref = k_.refs[r];
+  const int64_t seen = static_cast<int64_t>(windows_[r].written.size()), all = BlocksOf(ref);
+  if (!follow_ || ref.alias >= 0 || ref.element_index || seen >= all) return true;
+  return Fail(absl::StrCat("the grid writes ", seen, " of the ", all, " blocks of ", ref.name),
+              nullptr, DiagCode::kOutputNotWritten);
 }
 
 bool Run::MoveWindow(size_t r) {
@@ -769,7 +783,8 @@ bool Run::RunGrid() {
       const View all{0, RowMajorStrides(k_.refs[r].shape.dims)};
       if (!Defined(r, k_.refs[r].shape.dims, all, all)) return false;
     }
-    if (window && k_.refs[r].role == Ref::Role::kOut && !WriteBack(r)) return false;
+    if (!window || k_.refs[r].role != Ref::Role::kOut) continue;
+    if (!WriteBack(r) || !AllWritten(r)) return false;
   }
   return true;
 }
