@@ -179,9 +179,10 @@ bool ProgramRun::Call(const Step& step) {
     if (!ref.IsOperand()) continue;
     const int buffer = step.operands[operand++];
     if (ref.role != Ref::Role::kOut) continue;
-    if (ref.shape.dims == p_.buffers[buffer].shape.dims) {
+    const Shape& there = p_.buffers[buffer].shape;
+    if (ref.shape.dims == there.dims && ref.shape.type == there.type) {
       memory_[buffer] = std::move(held[r]);
-    } else if (!SeenAs(held[r], ref.shape, p_.buffers[buffer].shape, &memory_[buffer])) {
+    } else if (!SeenAs(held[r], ref.shape, there, &memory_[buffer])) {
       return false;
     }
   }

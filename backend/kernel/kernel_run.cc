@@ -762,13 +762,13 @@ bool Run::RunGrid() {
     }
   }
   if (!RunRegion(k_.setup) || !SetExtents(k_.grid)) return false;
-  if (std::count(extents_.begin(), extents_.end(), 0) > 0) return true;
-  do {
+  bool more = std::count(extents_.begin(), extents_.end(), 0) == 0;
+  for (; more; more = Advance(0)) {
     for (size_t r = 0; r < k_.refs.size(); ++r) {
       if (k_.refs[r].IsWindow() && !MoveWindow(r)) return false;
     }
     if (!RunRegion(k_.body)) return false;
-  } while (Advance(0));
+  }
   std::vector<std::string> names;
   for (const Ref& ref : k_.refs) names.push_back(ref.name);
   point_ = previous_;

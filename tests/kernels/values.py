@@ -133,8 +133,12 @@ def layouts(r):
     product = near @ w.astype(np.float32)
     return [x, y, z, w], [x, y, z.astype(np.int32), product, product]
 
+def reread(r):
+    x = r.integers(-99, 100, (16, 256)).astype(np.float32)
+    return [bf16_bits(x)], [bf16_bits(x * 2)]
+
 CASES = [('rows', f'dtype={d}', lambda r, d=d: rows(r, d)) for d in ('f32', 'bf16', 's8', 'u16', 'pred', 's4', 'u4')] + [
-    ('scalars', '', scalars), ('offsets', '', offsets), ('packs', '', packs), ('updates', '', updates), ('lanes', '', lanes), ('nibbles', '', nibbles), ('layouts', '', layouts)]
+    ('scalars', '', scalars), ('offsets', '', offsets), ('packs', '', packs), ('updates', '', updates), ('lanes', '', lanes), ('nibbles', '', nibbles), ('layouts', '', layouts), ('reread', '', reread)]
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
