@@ -43,7 +43,11 @@ bool Lowering::Known() {
   for (size_t id = 0; id < k.nodes.size() && !failed_; ++id) {
     const Node& n = k.nodes[id];
     if (n.kind != Node::Kind::kHlo) continue;
-    if (!HasLowering(n.op)) Fail(static_cast<NodeId>(id), "not compiled to bundles yet");
+    const bool reshapes = n.op == Op::kBitcastConvert &&  // elements of another width
+                          n.shape.dims != k.nodes[n.operands[0]].shape.dims;
+    if (!HasLowering(n.op) || reshapes) {
+      Fail(static_cast<NodeId>(id), "not compiled to bundles yet");
+    }
     if (n.literal != nullptr && n.literal->elided()) {
       Fail(static_cast<NodeId>(id), "its value was left out ({...})");
     }
