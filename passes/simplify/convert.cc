@@ -49,6 +49,11 @@ I* JoinConverts(Rewriter& r, I* i) {
   if (!Has(inner, Op::kConvert)) return nullptr;
   I* x = A(inner);
   if (!Lossless(x->shape.type, inner->shape.type) || i->shape.type == Type::kPred) return nullptr;
+  // What an integer type cannot hold becomes its nearest value from a float, and wraps from another
+  // integer.
+  const bool clamps =
+      IsFloat(inner->shape.type) && !IsFloat(x->shape.type) && !IsFloat(i->shape.type);
+  if (clamps && !Lossless(x->shape.type, i->shape.type)) return nullptr;
   return r.MakeLike(*i, {x});
 }
 

@@ -238,6 +238,9 @@ const Case kCases[] = {
     {"convert(convert(x)) -> convert(x)",
      "b = bf16[4,8] convert(x);k = f32[4,8] convert(b);ROOT r = bf16[4,8] convert(k)", "convert"},
     {"", "b = bf16[4,8] convert(x);ROOT r = f32[4,8] convert(b)", "convert convert"},
+    // A negative float becomes 0, a negative s8 wraps.
+    {"", "b = s8[4,8] convert(x);k = f32[4,8] convert(b);ROOT r = u32[4,8] convert(k)",
+     "convert convert convert"},
     {"bitcast-convert(x) to its type -> x", "ROOT r = f32[4,8] bitcast-convert(x)", ""},
     {"bitcast-convert twice -> once",
      "k = s32[4,8] bitcast-convert(x);ROOT r = u32[4,8] bitcast-convert(k)", "bitcast-convert"},
