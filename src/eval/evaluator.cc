@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/eval/dynamic.h"
 #include "src/eval/run.h"
+#include "src/eval/runnable.h"
 
 namespace tpuc {
 namespace {
@@ -29,9 +30,8 @@ bool InputsFit(const Module& module, const std::vector<Literal>& inputs, DiagSin
   for (const auto& computation : module.computations) {
     for (const auto& in : computation->instructions) {
       if (!HasUnbounded(in->shape)) continue;
-      diags->Add(DiagCode::kUnsupportedOp, module.source, in->loc,
-                 absl::StrCat("the evaluator cannot run ", ToString(in->shape, false),
-                              ", which has no bound (instruction ", in->name, ")"));
+      AddCannotRun(module, *in, absl::StrCat(ToString(in->shape, false), ", which has no bound"),
+                   diags);
       return false;
     }
   }

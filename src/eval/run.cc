@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/eval/operation.h"
+#include "src/eval/runnable.h"
 #include "src/eval/work.h"
 #include "src/ir/native.h"
 #include "src/ir/op_table.h"
@@ -28,8 +29,7 @@ Run::Run(const Module& module, const EvalOptions& options, DiagSink* diags)
 }
 
 std::nullopt_t Run::Unsupported(const Instruction& in, absl::string_view what) {
-  diags_->Add(DiagCode::kUnsupportedOp, module_.source, in.loc,
-              absl::StrCat("the evaluator cannot run ", what, " (instruction ", in.name, ")"));
+  AddCannotRun(module_, in, what, diags_);
   return std::nullopt;
 }
 

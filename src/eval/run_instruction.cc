@@ -103,12 +103,7 @@ std::optional<Value> Run::Evaluate(const Instruction& in, Operands* operands) {
     }
     case Op::kInfeed:
     case Op::kOutfeed:
-    case Op::kSend:
-    case Op::kRecv:
-    case Op::kSendDone:
-    case Op::kRecvDone:
-      CHECK_MSG(!CanRun(module_, in, options_, diags_), "communication on one device");
-      return std::nullopt;
+      return Collective(in, operands);
     case Op::kBroadcast:
       if (Top().plan->splat[Top().next()]) return std::move((*operands)[0]);
       break;

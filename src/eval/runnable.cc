@@ -100,6 +100,12 @@ bool HasMemory(const Module& module, const Computation& computation, const Plan&
 
 }  // namespace
 
+void AddCannotRun(const Module& module, const Instruction& in, absl::string_view what,
+                  DiagSink* diags) {
+  diags->Add(DiagCode::kUnsupportedOp, module.source, in.loc,
+             absl::StrCat("the evaluator cannot run ", what, " (instruction ", in.name, ")"));
+}
+
 bool CanRun(const Module& module, const Instruction& in, const EvalOptions& options,
             DiagSink* diags) {
   if (in.op == Op::kConstant) {
@@ -112,8 +118,7 @@ bool CanRun(const Module& module, const Instruction& in, const EvalOptions& opti
   }
   const std::string what = Obstacle(module, in, options);
   if (what.empty()) return true;
-  diags->Add(DiagCode::kUnsupportedOp, module.source, in.loc,
-             absl::StrCat("the evaluator cannot run ", what, " (instruction ", in.name, ")"));
+  AddCannotRun(module, in, what, diags);
   return false;
 }
 

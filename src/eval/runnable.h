@@ -9,6 +9,10 @@
 
 namespace tpuc {
 
+// The diagnostic of an instruction that the evaluator cannot run.
+void AddCannotRun(const Module& module, const Instruction& instruction, absl::string_view what,
+                  DiagSink* diags);
+
 // False and a diagnostic at an instruction that the evaluator cannot run for one of those reasons.
 bool CanRun(const Module& module, const Instruction& instruction, const EvalOptions& options,
             DiagSink* diags);
