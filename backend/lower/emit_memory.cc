@@ -334,6 +334,10 @@ Operand Lowering::LoadGroup(const MemView& view, absl::Span<const Start> starts,
   int64_t groups = form.tile_sub / kSublanes;
   int64_t step = kSublanes / form.packing;
   uint8_t full = SublaneMask(0, step);
+  uint8_t own = full;  // rows of this group that are the value's
+  if (view.rows_apart && g.is_const()) {
+    own = SublaneMask(0, std::min(step, CeilDiv(dims[form.sub] - g.c * kSublanes, form.packing)));
+  }
   if (form.lane_tiles == 1) {  // rows follow each other
     if (start % form.packing != 0) {
       Fail(id, "a load that starts inside a packed row");
@@ -346,10 +350,7 @@ Operand Lowering::LoadGroup(const MemView& view, absl::Span<const Start> starts,
       int64_t rows = form.sub_tiles * form.tile_rows - start / form.packing - g.c * step;
       mem.sublane_mask = SublaneMask(0, std::min(step, rows));
     }
-    if (view.rows_apart && g.is_const()) {
-      mem.sublane_mask &=
-          SublaneMask(0, std::min(step, CeilDiv(dims[form.sub] - g.c * kSublanes, form.packing)));
-    }
+    mem.sublane_mask &= own;
     return LoadRows(form, mem);
   }
   std::optional<Coord> tile = Div(g + start / kSublanes, groups);
@@ -361,11 +362,7 @@ Operand Lowering::LoadGroup(const MemView& view, absl::Span<const Start> starts,
   terms.push_back({*tile, form.lane_tiles * form.tile_rows});
   int64_t shift = start % kSublanes;
   isa::MemRef mem = Address(view, inside * step, terms);
-  mem.sublane_mask = full;
-  if (view.rows_apart && g.is_const() && shift == 0) {
-    mem.sublane_mask =
-        SublaneMask(0, std::min(step, CeilDiv(dims[form.sub] - g.c * kSublanes, form.packing)));
-  }
+  mem.sublane_mask = shift == 0 ? own : full;
   if (shift == 0) return LoadRows(form, mem);
   if (form.packing > 1 || groups > 1) {
     Fail(id, "a load that starts inside a packed tile");

@@ -422,6 +422,19 @@ class Legalizer {
     const NodeId low = Hlo(Op::kMaximum, Type::kS32, {}, {As(start, Type::kS32), zero});
     return Hlo(Op::kMinimum, Type::kS32, {}, {low, last});
   }
+  // The part of dimension d of a value that begins at `start`, moved inside. `*within`: it may
+  // begin within a tile.
+  Slice PartAt(const Shape& x, int d, NodeId start, int64_t size, bool* within) {
+    Slice s = At(Clamped(start, x.dims[d] - size), size);
+    const kernel::ScalarFacts f = kernel::FactsOf(k_, s.start_node, loops_);
+    if (f.bounded && f.least == f.most) {
+      s.start = f.least;
+      s.start_node = -1;
+    }
+    const int64_t unit = d == x.rank() - 1 ? kLanes : d == x.rank() - 2 ? kRows : 1;
+    *within = s.start_node >= 0 && size > 1 && f.divisor != 0 && f.divisor % unit != 0;
+    return s;
+  }
   void DynamicSlice(NodeId id) {
     const std::vector<NodeId> operands = k_.nodes[id].operands;
     const Dims dims = k_.nodes[id].shape.dims;
@@ -432,17 +445,9 @@ class Legalizer {
     int along = -1;
     std::vector<Slice> slices;
     for (int d = 0; d < rank; ++d) {
-      Slice s = At(Clamped(operands[d + 1], x.dims[d] - dims[d]), dims[d]);
-      const kernel::ScalarFacts f = kernel::FactsOf(k_, s.start_node, loops_);
-      if (f.bounded && f.least == f.most) {
-        s.start = f.least;
-        s.start_node = -1;
-      }
-      const int64_t unit = d == rank - 1 ? kLanes : d == rank - 2 ? kRows : 1;
-      const bool aligned =
-          dims[d] == 1 || s.start_node < 0 || f.divisor == 0 || f.divisor % unit == 0;
-      if (!aligned && d < rank - 1) along = d;  // lanes are rotated
-      slices.push_back(std::move(s));
+      bool within = false;
+      slices.push_back(PartAt(x, d, operands[d + 1], dims[d], &within));
+      if (within && d < rank - 1) along = d;  // lanes are rotated
     }
     const Node& whole = k_.nodes[operands[0]];
     bool direct = along < 0 && BitsOf(x.type) == 32;  // no copy of it is needed
@@ -470,18 +475,10 @@ class Legalizer {
     int along = -1;
     std::vector<Slice> slices;
     for (int d = 0; d < rank; ++d) {
-      Slice s = At(Clamped(operands[d + 2], x.dims[d] - update.dims[d]), update.dims[d]);
-      const kernel::ScalarFacts f = kernel::FactsOf(k_, s.start_node, loops_);
-      if (f.bounded && f.least == f.most) {
-        s.start = f.least;
-        s.start_node = -1;
-      }
-      const int64_t unit = d == rank - 1 ? kLanes : d == rank - 2 ? kRows : 1;
-      const bool anywhere =
-          s.start_node >= 0 && s.size > 1 && f.divisor != 0 && f.divisor % unit != 0;
-      if (anywhere && d == rank - 1) return;
-      if (anywhere) along = d;
-      slices.push_back(std::move(s));
+      bool within = false;
+      slices.push_back(PartAt(x, d, operands[d + 2], update.dims[d], &within));
+      if (within && d == rank - 1) return;
+      if (within) along = d;
     }
     const int ref = Scratch("updated", x.type, x.dims);
     const Type type = k_.refs[ref].shape.type;
