@@ -17,14 +17,14 @@ namespace {
 constexpr int64_t kScalarForArrayLimit = int64_t{64} << 20;
 
 template <typename T>
-void Append(T value, std::vector<uint8_t>* data) {
+void Append(T value, Bytes* data) {
   size_t at = data->size();
   data->resize(at + sizeof(T));
   memcpy(data->data() + at, &value, sizeof(T));
 }
 
 // The low `bytes` bytes, little end first.
-void AppendBits(uint64_t bits, int64_t bytes, std::vector<uint8_t>* data) {
+void AppendBits(uint64_t bits, int64_t bytes, Bytes* data) {
   switch (bytes) {
     case 1:
       return data->push_back(static_cast<uint8_t>(bits));
@@ -79,7 +79,7 @@ bool Reader::ReadLiteralBody(const Shape& shape, Literal* literal) {
 
 bool Reader::ReadArrayLiteral(const Shape& shape, Literal* literal) {
   int rank = shape.rank();
-  std::vector<uint8_t> data;
+  Bytes data;
   if (rank == 0) {
     if (lexer_.IsPunct('{')) {
       return Fail(DiagCode::kBadLiteral, lexer_.token().loc, "a scalar constant has no braces");
@@ -145,7 +145,7 @@ bool Reader::ReadArrayLiteral(const Shape& shape, Literal* literal) {
 
 bool Reader::ReadScalarForArray(const Shape& shape, Literal* literal) {
   Loc loc = lexer_.token().loc;
-  std::vector<uint8_t> data;
+  Bytes data;
   if (!AppendScalar(shape.type, &data)) return false;
   if (shape.LiteralBytes() > kScalarForArrayLimit) {
     return Fail(DiagCode::kTooLarge, loc,
@@ -155,12 +155,12 @@ bool Reader::ReadScalarForArray(const Shape& shape, Literal* literal) {
   diags_->Add(DiagCode::kScalarForArray, source_, loc,
               absl::StrCat("a scalar for a constant of ", ToString(shape, false),
                            ": the first element is set, all others are 0"));
-  data.resize(shape.LiteralBytes());
+  data.resize(shape.LiteralBytes(), 0);
   *literal = Literal(shape, std::move(data));
   return true;
 }
 
-bool Reader::AppendScalar(Type type, std::vector<uint8_t>* data) {
+bool Reader::AppendScalar(Type type, Bytes* data) {
   const Token& token = lexer_.token();
   switch (ClassOf(type)) {
     case TypeClass::kBool: {
@@ -186,7 +186,7 @@ bool Reader::AppendScalar(Type type, std::vector<uint8_t>* data) {
   }
 }
 
-bool Reader::AppendInteger(Type type, std::vector<uint8_t>* data) {
+bool Reader::AppendInteger(Type type, Bytes* data) {
   const Token& token = lexer_.token();
   if (token.kind != Tok::kInt) {
     if (token.kind == Tok::kDecimal || token.kind == Tok::kNegInf ||
@@ -217,7 +217,7 @@ bool Reader::AppendInteger(Type type, std::vector<uint8_t>* data) {
   return true;
 }
 
-bool Reader::AppendNan(Type type, std::vector<uint8_t>* data) {
+bool Reader::AppendNan(Type type, Bytes* data) {
   const Token& token = lexer_.token();
   uint64_t bits;
   if (!NanBits(type, token.negative, token.payload, &bits)) {
@@ -231,7 +231,7 @@ bool Reader::AppendNan(Type type, std::vector<uint8_t>* data) {
   return true;
 }
 
-bool Reader::AppendFloat(Type type, std::vector<uint8_t>* data) {
+bool Reader::AppendFloat(Type type, Bytes* data) {
   const Token& token = lexer_.token();
   bool infinite = token.kind == Tok::kNegInf || token.keyword == Keyword::kInf;
   if (token.kind != Tok::kInt && token.kind != Tok::kDecimal && !infinite) {
@@ -258,7 +258,7 @@ bool Reader::AppendFloat(Type type, std::vector<uint8_t>* data) {
   return true;
 }
 
-bool Reader::AppendComplex(Type type, std::vector<uint8_t>* data) {
+bool Reader::AppendComplex(Type type, Bytes* data) {
   Type part = type == Type::kC64 ? Type::kF32 : Type::kF64;
   if (!lexer_.IsPunct('(')) return Expected("a complex value (re, im)");
   lexer_.Next();

@@ -150,11 +150,11 @@ class Reader {
   bool ReadLiteralBody(const Shape& shape, Literal* literal);
   bool ReadArrayLiteral(const Shape& shape, Literal* literal);
   bool ReadScalarForArray(const Shape& shape, Literal* literal);
-  bool AppendScalar(Type type, std::vector<uint8_t>* data);
-  bool AppendInteger(Type type, std::vector<uint8_t>* data);
-  bool AppendFloat(Type type, std::vector<uint8_t>* data);
-  bool AppendNan(Type type, std::vector<uint8_t>* data);
-  bool AppendComplex(Type type, std::vector<uint8_t>* data);
+  bool AppendScalar(Type type, Bytes* data);
+  bool AppendInteger(Type type, Bytes* data);
+  bool AppendFloat(Type type, Bytes* data);
+  bool AppendNan(Type type, Bytes* data);
+  bool AppendComplex(Type type, Bytes* data);
   bool ReadUntypedLiteral(Literal* literal);
 
   // ---- sharding.cc ----

@@ -35,6 +35,10 @@ bool WritesAll(const Instruction& in) {
   }
 }
 
+Literal MakeResult(const Instruction& in, const Shape& shape) {
+  return WritesAll(in) ? Literal(shape, Literal::Unwritten()) : Literal(shape);
+}
+
 void CollectLeaves(const Value& value, std::vector<Literal>* leaves) {
   if (value.literal) leaves->push_back(*value.literal);
   for (const Value& element : value.elements) CollectLeaves(element, leaves);
@@ -178,7 +182,7 @@ bool Run::Allocate(const Instruction& in, const std::vector<Shape>& shapes,
   if (!Fits(in, bytes)) return false;
   for (size_t r = 0; r < shapes.size(); ++r) {
     if (replaced[r] < 0) {
-      outs->push_back(memory_.Make(shapes[r], WritesAll(in)));
+      outs->push_back(MakeResult(in, shapes[r]));
       if (in.op == Op::kScatter) {
         const Literal& from = *(*arrays)[r];
         std::memcpy(outs->back().bytes(), from.bytes(), from.byte_size());
@@ -206,7 +210,7 @@ std::optional<Value> Run::OneResult(const Instruction& in, std::vector<const Lit
     (*arrays)[replaced] = &out;
   } else {
     if (!Fits(in, in.shape.LiteralBytes())) return std::nullopt;
-    out = memory_.Make(in.shape, WritesAll(in));
+    out = MakeResult(in, in.shape);
     if (in.op == Op::kScatter) {
       std::memcpy(out.bytes(), (*arrays)[0]->bytes(), (*arrays)[0]->byte_size());
     }

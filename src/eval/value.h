@@ -11,22 +11,9 @@
 
 namespace tpuc {
 
-// What values take, in bytes, and large arrays nobody holds any more: their pages serve the next
-// ones, which saves the host from giving zeroed ones each time. What lives and what is kept stays
-// within the most that lived at once, and what is kept is a small part of it.
-class Memory {
- public:
+// What values take, in bytes.
+struct Memory {
   int64_t live = 0, limit = 0;
-
-  // An array of the shape; zeros, unless `any` contents will do.
-  Literal Make(const Shape& shape, bool any);
-  void Give(std::vector<uint8_t> bytes);
-
- private:
-  void Drop();  // the oldest
-
-  int64_t peak_ = 0, kept_bytes_ = 0;
-  std::vector<std::vector<uint8_t>> kept_;  // the oldest first
 };
 
 struct CountedArray {
@@ -34,10 +21,7 @@ struct CountedArray {
       : literal(std::move(value)), memory(counted), bytes(literal.byte_size()) {
     memory->live += bytes;
   }
-  ~CountedArray() {
-    memory->live -= bytes;
-    memory->Give(literal.TakeBytes());
-  }
+  ~CountedArray() { memory->live -= bytes; }
   CountedArray(const CountedArray&) = delete;
   CountedArray& operator=(const CountedArray&) = delete;
 

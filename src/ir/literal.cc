@@ -10,12 +10,15 @@ Literal::Literal(Shape shape) : shape_(std::move(shape)) {
     elements_.reserve(shape_.elements.size());
     for (const Shape& element : shape_.elements) elements_.emplace_back(element);
   } else {
-    data_.resize(shape_.LiteralBytes());
+    data_.resize(shape_.LiteralBytes(), 0);
   }
 }
 
-Literal::Literal(Shape shape, std::vector<uint8_t> data)
-    : shape_(std::move(shape)), data_(std::move(data)) {
+Literal::Literal(Shape shape, Unwritten) : shape_(std::move(shape)), data_(shape_.LiteralBytes()) {
+  CHECK(shape_.IsArray());
+}
+
+Literal::Literal(Shape shape, Bytes data) : shape_(std::move(shape)), data_(std::move(data)) {
   CHECK(shape_.LiteralBytes() == static_cast<int64_t>(data_.size()));
 }
 

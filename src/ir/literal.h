@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "src/ir/bytes.h"
 #include "src/ir/shape.h"
 
 namespace tpuc {
@@ -19,8 +20,11 @@ class Literal {
   Literal() = default;
   // Zero-filled. The shape's element count must be allocatable: callers check limits first.
   explicit Literal(Shape shape);
+  // An array of any contents, for those who write all of it.
+  struct Unwritten {};
+  Literal(Shape shape, Unwritten);
   // An array of those bytes, or a tuple of those elements (as many as the shape says).
-  Literal(Shape shape, std::vector<uint8_t> data);
+  Literal(Shape shape, Bytes data);
   Literal(Shape shape, std::vector<Literal> elements);
   // A constant printed as {...}; no data.
   struct Elided {};
@@ -45,7 +49,6 @@ class Literal {
   }
   uint8_t* bytes() { return data_.data(); }
   const uint8_t* bytes() const { return data_.data(); }
-  std::vector<uint8_t> TakeBytes() { return std::move(data_); }  // no data is left
   int64_t byte_size() const { return static_cast<int64_t>(data_.size()); }
 
   std::vector<Literal>& elements() { return elements_; }  // of a tuple
@@ -58,7 +61,7 @@ class Literal {
  private:
   Shape shape_;
   bool elided_ = false;
-  std::vector<uint8_t> data_;
+  Bytes data_;
   std::vector<Literal> elements_;
 };
 
