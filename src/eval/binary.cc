@@ -11,7 +11,14 @@
 #include "src/eval/complex.h"
 #include "src/eval/elementwise.h"
 
-namespace tpuc {
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "src/eval/binary.cc"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+
+// Plain loops, compiled for each kind of vectors.
+HWY_BEFORE_NAMESPACE();
+namespace tpuc::HWY_NAMESPACE {
 namespace {
 
 // out may be a or b.
@@ -19,16 +26,6 @@ template <typename T, typename F>
 void Each(const T* a, const T* b, int64_t n, T* out, F f) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(f(a[i], b[i]));
-}
-
-// NaN where either is NaN.
-template <typename T>
-T Max(T a, T b) {
-  return (a >= b) | (a != a) ? a : b;  // no branch: vectorises
-}
-template <typename T>
-T Min(T a, T b) {
-  return (a <= b) | (a != a) ? a : b;
 }
 
 template <typename T>
@@ -175,6 +172,42 @@ bool IntegerBlock(Op op, int bits, const T* a, const T* b, int64_t n, T* o) {
   }
 }
 
+}  // namespace
+
+bool BinaryF32(Op op, int, const float* a, const float* b, int64_t n, float* out) {
+  return FloatBlock(op, a, b, n, out);
+}
+bool BinaryF64(Op op, int, const double* a, const double* b, int64_t n, double* out) {
+  return FloatBlock(op, a, b, n, out);
+}
+bool BinaryS32(Op op, int bits, const int32_t* a, const int32_t* b, int64_t n, int32_t* out) {
+  return IntegerBlock(op, bits, a, b, n, out);
+}
+bool BinaryU32(Op op, int bits, const uint32_t* a, const uint32_t* b, int64_t n, uint32_t* out) {
+  return IntegerBlock(op, bits, a, b, n, out);
+}
+bool BinaryS64(Op op, int bits, const int64_t* a, const int64_t* b, int64_t n, int64_t* out) {
+  return IntegerBlock(op, bits, a, b, n, out);
+}
+bool BinaryU64(Op op, int bits, const uint64_t* a, const uint64_t* b, int64_t n, uint64_t* out) {
+  return IntegerBlock(op, bits, a, b, n, out);
+}
+
+}  // namespace tpuc::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tpuc {
+
+HWY_EXPORT(BinaryF32);
+HWY_EXPORT(BinaryF64);
+HWY_EXPORT(BinaryS32);
+HWY_EXPORT(BinaryU32);
+HWY_EXPORT(BinaryS64);
+HWY_EXPORT(BinaryU64);
+
+namespace {
+
 // and, or, xor of integers and truth values: on the bytes as they are stored, sign extended or not.
 bool EvalBitwise(Op op, const Literal& a, const Literal& b, Literal* out) {
   const Type type = out->shape().type;
@@ -200,10 +233,18 @@ template <typename T>
 bool BinaryBlock(Op op, int bits, const T* a, const T* b, int64_t n, T* out) {
   if constexpr (kIsComplex<T>) {
     return ComplexBlock(op, a, b, n, out);
-  } else if constexpr (std::is_floating_point_v<T>) {
-    return FloatBlock(op, a, b, n, out);
+  } else if constexpr (std::is_same_v<T, float>) {
+    return HWY_DYNAMIC_DISPATCH(BinaryF32)(op, bits, a, b, n, out);
+  } else if constexpr (std::is_same_v<T, double>) {
+    return HWY_DYNAMIC_DISPATCH(BinaryF64)(op, bits, a, b, n, out);
+  } else if constexpr (std::is_same_v<T, int32_t>) {
+    return HWY_DYNAMIC_DISPATCH(BinaryS32)(op, bits, a, b, n, out);
+  } else if constexpr (std::is_same_v<T, uint32_t>) {
+    return HWY_DYNAMIC_DISPATCH(BinaryU32)(op, bits, a, b, n, out);
+  } else if constexpr (std::is_same_v<T, int64_t>) {
+    return HWY_DYNAMIC_DISPATCH(BinaryS64)(op, bits, a, b, n, out);
   } else {
-    return IntegerBlock(op, bits, a, b, n, out);
+    return HWY_DYNAMIC_DISPATCH(BinaryU64)(op, bits, a, b, n, out);
   }
 }
 template bool BinaryBlock(Op, int, const int32_t*, const int32_t*, int64_t, int32_t*);
@@ -235,3 +276,4 @@ bool EvalBinary(Op op, const Literal& a, const Literal& b, Literal* out, std::st
 }
 
 }  // namespace tpuc
+#endif  // HWY_ONCE

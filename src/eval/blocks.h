@@ -38,6 +38,7 @@ class InBlocks {
       std::fill_n(buffer_, std::min(kBlock, count), buffer_[0]);
     }
   }
+  bool splat() const { return splat_; }
   const T* At(Block b) {
     if (splat_) return buffer_;
     if (IsNative(type_)) return reinterpret_cast<const T*>(bytes_) + b.first;
@@ -66,6 +67,16 @@ class OutBlocks {
   uint8_t* bytes_;
   T buffer_[kBlock];
 };
+
+// Maximum and minimum as XLA has them: NaN where either is NaN. No branch, so that they vectorise.
+template <typename T>
+T Max(T a, T b) {
+  return (a >= b) | (a != a) ? a : b;
+}
+template <typename T>
+T Min(T a, T b) {
+  return (a <= b) | (a != a) ? a : b;
+}
 
 // Bits that shifts, counts and complements of a type see.
 inline int ValueBits(Type type) { return type == Type::kPred ? 1 : BitsOf(type); }

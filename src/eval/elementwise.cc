@@ -13,7 +13,14 @@
 #include "src/eval/strided.h"
 #include "src/num/convert.h"
 
-namespace tpuc {
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "src/eval/elementwise.cc"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+
+// Plain loops, compiled for each kind of vectors.
+HWY_BEFORE_NAMESPACE();
+namespace tpuc::HWY_NAMESPACE {
 namespace {
 
 // Floats as integers in the order -NaN < -inf < ... < -0 < +0 < ... < +inf < +NaN.
@@ -26,10 +33,20 @@ int64_t TotalOrder(double x) {
   return bits < 0 ? bits ^ 0x7FFFFFFFFFFFFFFF : bits;
 }
 
+// The i-th of an array; the same for all.
 template <typename T>
-void CompareBlock(absl::string_view direction, const T* a, const T* b, int64_t n, uint8_t* out) {
+auto Each(const T* x) {
+  return [x](int64_t i) { return x[i]; };
+}
+template <typename T>
+auto Same(T x) {
+  return [x](int64_t) { return x; };
+}
+
+template <typename T, typename B>
+void CompareBlock(absl::string_view direction, const T* a, B b, int64_t n, uint8_t* out) {
   const auto each = [&](auto f) {
-    for (int64_t i = 0; i < n; ++i) out[i] = f(a[i], b[i]);
+    for (int64_t i = 0; i < n; ++i) out[i] = f(a[i], b(i));
   };
   if (direction == "EQ") return each([](T x, T y) { return x == y; });
   if (direction == "NE") return each([](T x, T y) { return x != y; });
@@ -39,8 +56,10 @@ void CompareBlock(absl::string_view direction, const T* a, const T* b, int64_t n
   if (direction == "GE") return each([](T x, T y) { return x >= y; });
 }
 
-bool EvalCompare(const Literal& a, const Literal& b, absl::string_view direction,
-                 absl::string_view type, Literal* out, std::string* error) {
+}  // namespace
+
+bool Compare(const Literal& a, const Literal& b, absl::string_view direction,
+             absl::string_view type, Literal* out, std::string* error) {
   const bool typed = VisitCompute(a.shape().type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     InBlocks<T> x(a, out->size()), y(b, out->size());
@@ -55,15 +74,22 @@ bool EvalCompare(const Literal& a, const Literal& b, absl::string_view direction
             left[i] = TotalOrder(l[i]);
             right[i] = TotalOrder(r[i]);
           }
-          return CompareBlock(direction, left, right, block.n, to);
+          return CompareBlock(direction, left, Each(right), block.n, to);
         }
       }
-      CompareBlock(direction, x.At(block), y.At(block), block.n, to);
+      const T* right = y.At(block);
+      if (y.splat()) {
+        CompareBlock(direction, x.At(block), Same(*right), block.n, to);
+      } else {
+        CompareBlock(direction, x.At(block), Each(right), block.n, to);
+      }
     });
   });
   if (!typed) *error = absl::StrCat("compare of ", TypeName(a.shape().type));
   return typed;
 }
+
+namespace {
 
 // to[i] = p[i] ? a(i) : b(i). Both are read, so that there is no branch; `to` may be an operand,
 // element by element.
@@ -76,9 +102,10 @@ void Choose(int64_t n, const uint8_t* p, A a, B b, T* to) {
   }
 }
 
+}  // namespace
+
 // By bytes: any element type.
-bool EvalSelect(const Literal& pred, const Literal& on_true, const Literal& on_false,
-                Literal* out) {
+bool Select(const Literal& pred, const Literal& on_true, const Literal& on_false, Literal* out) {
   const bool scalar = pred.size() == 1 && out->size() != 1;
   if (out->size() == 0) return true;
   const auto one = [&](const Literal& x) { return x.size() == 1 && out->size() != 1; };
@@ -96,33 +123,46 @@ bool EvalSelect(const Literal& pred, const Literal& on_true, const Literal& on_f
         std::memmove(to, chosen.bytes(), out->byte_size());  // may be *out itself
       }
     } else {
-      const auto each = [](const T* x) { return [x](int64_t i) { return x[i]; }; };
-      const auto same = [](const T* x) { return [v = *x](int64_t) { return v; }; };
       if (one(on_true) && one(on_false)) {
-        Choose(n, p, same(a), same(b), to);
+        Choose(n, p, Same(*a), Same(*b), to);
       } else if (one(on_true)) {
-        Choose(n, p, same(a), each(b), to);
+        Choose(n, p, Same(*a), Each(b), to);
       } else if (one(on_false)) {
-        Choose(n, p, each(a), same(b), to);
+        Choose(n, p, Each(a), Same(*b), to);
       } else {
-        Choose(n, p, each(a), each(b), to);
+        Choose(n, p, Each(a), Each(b), to);
       }
     }
   });
   return true;
 }
 
-bool EvalClamp(const Literal& low, const Literal& x, const Literal& high, Literal* out,
-               std::string* error) {
+namespace {
+
+// out may be x.
+template <typename T, typename L, typename H>
+void ClampBlock(L low, const T* x, H high, int64_t n, T* out) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) out[i] = Min(high(i), Max(low(i), x[i]));
+}
+
+}  // namespace
+
+bool Clamp(const Literal& low, const Literal& x, const Literal& high, Literal* out,
+           std::string* error) {
   const Type type = x.shape().type;
   const bool typed = VisitCompute(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     InBlocks<T> lo(low, out->size()), in(x, out->size()), hi(high, out->size());
     OutBlocks<T> to(out);
-    T raised[kBlock];
     ForBlocks(out->size(), [&](Block b) {
-      BinaryBlock(Op::kMaximum, 0, lo.At(b), in.At(b), b.n, raised);
-      BinaryBlock(Op::kMinimum, 0, hi.At(b), raised, b.n, to.At(b));
+      const T *l = lo.At(b), *v = in.At(b), *h = hi.At(b);
+      T* o = to.At(b);
+      if (lo.splat() && hi.splat()) {
+        ClampBlock(Same(*l), v, Same(*h), b.n, o);
+      } else {
+        ClampBlock(Each(l), v, Each(h), b.n, o);
+      }
       to.Done(b);
     });
   });
@@ -130,7 +170,15 @@ bool EvalClamp(const Literal& low, const Literal& x, const Literal& high, Litera
   return typed;
 }
 
-}  // namespace
+}  // namespace tpuc::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tpuc {
+
+HWY_EXPORT(Compare);
+HWY_EXPORT(Select);
+HWY_EXPORT(Clamp);
 
 bool EvalElementwise(Op op, absl::Span<const Literal* const> operands, absl::Span<const Attr> attrs,
                      Literal* out, std::string* error) {
@@ -143,12 +191,13 @@ bool EvalElementwise(Op op, absl::Span<const Literal* const> operands, absl::Spa
   }
   switch (op) {
     case Op::kCompare:
-      return EvalCompare(*operands[0], *operands[1], WordOf(attrs, AttrId::kDirection),
-                         WordOf(attrs, AttrId::kCompareType), out, error);
+      return HWY_DYNAMIC_DISPATCH(Compare)(*operands[0], *operands[1],
+                                           WordOf(attrs, AttrId::kDirection),
+                                           WordOf(attrs, AttrId::kCompareType), out, error);
     case Op::kSelect:
-      return EvalSelect(*operands[0], *operands[1], *operands[2], out);
+      return HWY_DYNAMIC_DISPATCH(Select)(*operands[0], *operands[1], *operands[2], out);
     case Op::kClamp:
-      return EvalClamp(*operands[0], *operands[1], *operands[2], out, error);
+      return HWY_DYNAMIC_DISPATCH(Clamp)(*operands[0], *operands[1], *operands[2], out, error);
     case Op::kConvert:
       return EvalConvert(*operands[0], out, error);
     case Op::kBitcastConvert:
@@ -169,3 +218,4 @@ bool EvalElementwise(Op op, absl::Span<const Literal* const> operands, absl::Spa
 }
 
 }  // namespace tpuc
+#endif  // HWY_ONCE
