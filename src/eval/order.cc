@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "src/eval/work.h"
 #include "src/ir/op_table.h"
 
 namespace tpuc {
@@ -154,8 +155,11 @@ class Orderer {
   }
 
   // Drops values that live across the peak and are cheap to compute again, as long as that lowers
-  // it. The last ones first: what they are computed from then lives that long.
+  // it. The last ones first: what they are computed from then lives that long. What has become
+  // superfluous, as the peak lies elsewhere at last, is taken back.
   Steps Recomputed(Steps steps) const {
+    std::vector<Steps> recipes;
+    std::vector<int> origin(steps.size(), -1);  // of each step: its recipe, or -1
     constexpr int64_t kMostSteps = 5000000;
     const int64_t most_tries =
         std::min<int64_t>(500, kMostSteps / static_cast<int64_t>(bytes_.size()));
@@ -177,10 +181,13 @@ class Orderer {
         Life other = Simulate(changed);
         if (other.peak >= life.peak) continue;
         lower = true;
+        origin.insert(origin.begin() + next, recipe.size(), static_cast<int>(recipes.size()));
+        recipes.push_back(std::move(recipe));
         steps = std::move(changed);
         life = std::move(other);
       }
     }
+    TakeBack(life.peak, recipes, &origin, &steps);
     return steps;
   }
 
@@ -217,6 +224,33 @@ class Orderer {
       }
       default:
         return InfoOf(in.op).op_class == OpClass::kElementwise && in.op != Op::kMap;
+    }
+  }
+
+  // Removes recipes without which the peak is no higher, the longest for the bytes saved first.
+  void TakeBack(int64_t peak, const std::vector<Steps>& recipes, std::vector<int>* origin,
+                Steps* steps) const {
+    const auto work = [&](const Steps& recipe) {  // a byte
+      double sum = 0;
+      for (int i : recipe) sum += static_cast<double>(WorkOf(At(i)));
+      return sum / static_cast<double>(std::max<int64_t>(1, bytes_[recipe.back()]));
+    };
+    std::vector<std::pair<double, int>> longest;
+    for (size_t r = 0; r < recipes.size(); ++r) {
+      longest.push_back({work(recipes[r]), static_cast<int>(r)});
+    }
+    std::sort(longest.rbegin(), longest.rend());
+    for (const auto& [unused, recipe] : longest) {
+      Steps without;
+      std::vector<int> origins;
+      for (size_t s = 0; s < steps->size(); ++s) {
+        if ((*origin)[s] == recipe) continue;
+        without.push_back((*steps)[s]);
+        origins.push_back((*origin)[s]);
+      }
+      if (Simulate(without).peak > peak) continue;
+      *steps = std::move(without);
+      *origin = std::move(origins);
     }
   }
 
