@@ -66,15 +66,17 @@ void ForRanges(const Runs& runs, F&& f) {
 
 // Calls f(feature, first element, count) for blocks of at most kBlock elements of one feature.
 template <typename F>
-void ForRuns(const Runs& runs, Range range, F&& f) {
-  for (int64_t o = 0; o < runs.outer; ++o) {
-    int64_t at = (o * runs.features + range.first) * runs.run;
-    for (int64_t c = range.first; c < range.last; ++c, at += runs.run) {
-      for (int64_t i = 0; i < runs.run; i += kBlock) {
-        f(c, at + i, std::min(kBlock, runs.run - i));
-      }
+void ForOuter(const Runs& runs, Range range, int64_t outer, F&& f) {
+  int64_t at = (outer * runs.features + range.first) * runs.run;
+  for (int64_t c = range.first; c < range.last; ++c, at += runs.run) {
+    for (int64_t i = 0; i < runs.run; i += kBlock) {
+      f(c, at + i, std::min(kBlock, runs.run - i));
     }
   }
+}
+template <typename F>
+void ForRuns(const Runs& runs, Range range, F&& f) {
+  for (int64_t o = 0; o < runs.outer; ++o) ForOuter(runs, range, o, f);
 }
 
 // A few values of an operand, widened where they must be.
@@ -110,17 +112,30 @@ class Writer {
   T buffer_[kBlock];
 };
 
-// The sum of f(x[i]), in eight parts that the compiler keeps in vectors.
-template <typename T, typename F>
-double Sum(const T* x, int64_t n, F&& f) {
-  double parts[8] = {};
+// Adds the sums of x[i] - about and of its square, in eight parts that the compiler keeps in
+// vectors.
+template <typename T>
+void AddMoments(const T* x, double about, int64_t n, double* sum, double* squares) {
+  double of_x[8] = {}, of_squares[8] = {};
   int64_t i = 0;
   for (; i + 8 <= n; i += 8) {
-    for (int k = 0; k < 8; ++k) parts[k] += f(static_cast<double>(x[i + k]));
+    for (int k = 0; k < 8; ++k) {
+      const double value = static_cast<double>(x[i + k]) - about;
+      of_x[k] += value;
+      of_squares[k] += value * value;
+    }
   }
-  for (; i < n; ++i) parts[0] += f(static_cast<double>(x[i]));
-  for (int k = 1; k < 8; ++k) parts[0] += parts[k];
-  return parts[0];
+  for (; i < n; ++i) {
+    const double value = static_cast<double>(x[i]) - about;
+    of_x[0] += value;
+    of_squares[0] += value * value;
+  }
+  for (int k = 1; k < 8; ++k) {
+    of_x[0] += of_x[k];
+    of_squares[0] += of_squares[k];
+  }
+  *sum += of_x[0];
+  *squares += of_squares[0];
 }
 
 // Adds the sums of (x[i] - mean) * y[i] and of y[i], likewise.
@@ -147,27 +162,36 @@ void AddSums(const T* x, double mean, const T* y, int64_t n, double* products, d
   *sum += of_y[0];
 }
 
+// Mean and variance in one pass: of the distances from a value near the mean, so that little
+// cancels; f64 then leaves more than the result can hold.
 template <typename T>
 void Statistics(const Literal& a, const Runs& runs, Range range, Vector* mean, Vector* variance) {
   Reader<T> in(a);
+  Vector about(range.last - range.first);
+  const auto look = [&](int64_t c, int64_t first, int64_t n) {
+    double sum = 0, squares = 0;
+    AddMoments(in.At(first, n), 0.0, n, &sum, &squares);
+    about[c - range.first] = std::isfinite(sum) ? sum / static_cast<double>(n) : 0.0;
+  };
+  if (runs.outer > 0) ForOuter(runs, range, 0, look);
   ForRuns(runs, range, [&](int64_t c, int64_t first, int64_t n) {
-    (*mean)[c] += Sum(in.At(first, n), n, [](double x) { return x; });
+    AddMoments(in.At(first, n), about[c - range.first], n, &(*mean)[c], &(*variance)[c]);
   });
-  for (int64_t c = range.first; c < range.last; ++c) (*mean)[c] /= runs.each();
-  ForRuns(runs, range, [&](int64_t c, int64_t first, int64_t n) {
-    const double m = (*mean)[c];
-    (*variance)[c] += Sum(in.At(first, n), n, [m](double x) { return (x - m) * (x - m); });
-  });
-  for (int64_t c = range.first; c < range.last; ++c) (*variance)[c] /= runs.each();
+  for (int64_t c = range.first; c < range.last; ++c) {
+    const double offset = (*mean)[c] / runs.each();
+    const double square = (*variance)[c] / runs.each() - offset * offset;
+    (*variance)[c] = square < 0 ? 0.0 : square;  // NaN stays
+    (*mean)[c] = about[c - range.first] + offset;
+  }
 }
 
 // out = x * factor + addend, feature by feature.
 template <typename T>
 void Scale(const Literal& a, const Runs& runs, Range range, const Vector& factor,
-           const Vector& addend, Literal* out) {
+           const Vector& addend, Literal* out, const Written& written) {
   Reader<T> in(a);
   Writer<T> to(out);
-  ForRuns(runs, range, [&](int64_t c, int64_t first, int64_t n) {
+  const auto scale = [&](int64_t c, int64_t first, int64_t n) {
     const T* x = in.At(first, n);
     T* y = to.At(first);
     const double f = factor[c], g = addend[c];
@@ -175,7 +199,12 @@ void Scale(const Literal& a, const Runs& runs, Range range, const Vector& factor
       y[i] = static_cast<T>(static_cast<double>(x[i]) * f + g);
     }
     to.Done(first, n);
-  });
+  };
+  for (int64_t o = 0; o < runs.outer; ++o) {
+    ForOuter(runs, range, o, scale);
+    const int64_t first = (o * runs.features + range.first) * runs.run;
+    if (written) written(first, (range.last - range.first) * runs.run);
+  }
 }
 
 template <typename T>
@@ -216,7 +245,7 @@ void Gradient(absl::Span<const Literal* const> operands, const Runs& runs, doubl
 }  // namespace
 
 bool BatchNorm(const Instruction& in, absl::Span<const Literal* const> operands,
-               absl::Span<Literal* const> outs, std::string* error) {
+               absl::Span<Literal* const> outs, std::string* error, const Written& written) {
   const Literal& a = *operands[0];
   const Type type = a.shape().type;
   const bool other = in.op == Op::kBatchNormGrad && operands[4]->shape().type != type;
@@ -229,7 +258,11 @@ bool BatchNorm(const Instruction& in, absl::Span<const Literal* const> operands,
   const Runs runs(a, in.IntAttr(AttrId::kFeatureIndex));
   return VisitCompute(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    if (in.op == Op::kBatchNormGrad) return Gradient<T>(operands, runs, epsilon, outs);
+    if (in.op == Op::kBatchNormGrad) {
+      Gradient<T>(operands, runs, epsilon, outs);
+      if (written) written(0, a.size());
+      return;
+    }
     const bool training = in.op == Op::kBatchNormTraining;
     Vector mean(runs.features), variance(runs.features);
     if (!training) {
@@ -244,7 +277,7 @@ bool BatchNorm(const Instruction& in, absl::Span<const Literal* const> operands,
         factor[c] = scale[c] / std::sqrt(variance[c] + epsilon);
         addend[c] = offset[c] - mean[c] * factor[c];
       }
-      Scale<T>(a, runs, range, factor, addend, outs[0]);
+      Scale<T>(a, runs, range, factor, addend, outs[0], written);
     });
     if (training) {
       Store(mean, outs[1]);
@@ -262,8 +295,8 @@ namespace tpuc {
 HWY_EXPORT(BatchNorm);
 
 bool EvalBatchNorm(const Instruction& in, absl::Span<const Literal* const> operands,
-                   absl::Span<Literal* const> outs, std::string* error) {
-  return HWY_DYNAMIC_DISPATCH(BatchNorm)(in, operands, outs, error);
+                   absl::Span<Literal* const> outs, std::string* error, const Written& written) {
+  return HWY_DYNAMIC_DISPATCH(BatchNorm)(in, operands, outs, error, written);
 }
 
 }  // namespace tpuc

@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "src/diag/check.h"
+#include "src/eval/fusion.h"
 #include "src/eval/order.h"
 #include "src/ir/op_table.h"
 
@@ -230,8 +231,10 @@ Plan MakePlan(const Computation& computation, bool is_body) {
   FindNeeded(computation, &plan);
   FindSplats(computation, &plan);
   FindSteps(computation, &plan);
+  FuseLoops(computation, &plan);
   FindLast(computation, &plan);
   FindKept(computation, is_body, &plan);
+  if (plan.keeps) plan.together.assign(plan.steps.size(), 1);  // some steps run once only
   return plan;
 }
 

@@ -26,6 +26,8 @@ struct Plan {
   // A broadcast of one element that only operations read which take one element for as many as they
   // want: the element passes for the array.
   std::vector<bool> splat;
+  // Steps s, s + 1, ... that run as one loop: how many; 1: it runs alone (fusion.h).
+  std::vector<int> together;
   std::vector<bool> dynamic;    // the result or an operand has a dynamic dimension
   std::vector<int> parameters;  // position of each parameter by number
   int root = 0;

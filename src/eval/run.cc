@@ -116,7 +116,7 @@ std::optional<Value> Run::Execute(const Computation& computation, Operands argum
     } else if (const int next = frame.next();
                !(*frame.needed)[next] || frame.values[next].literal) {
       ++frame.step;  // nobody asks, or it is there: a kept value
-    } else if (!Step(*frame.computation->instructions[next])) {
+    } else if (!Next()) {
       return std::nullopt;
     }
   }
@@ -191,6 +191,12 @@ bool Run::Branch(const Instruction& in, Operands* operands) {
   argument.push_back(std::move((*operands)[1 + chosen]));
   operands->clear();
   return Call(in, Kind::kCall, *branches[chosen], std::move(argument));
+}
+
+bool Run::Next() {
+  const Frame& frame = Top();
+  if (frame.plan->together[frame.step] > 1) return StepLoop();
+  return Step(*frame.computation->instructions[frame.next()]);
 }
 
 // Runs one instruction of the top frame, or enters the computation it calls.

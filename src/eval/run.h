@@ -50,6 +50,7 @@ class Run {
   void Push(Kind kind, const Computation& computation, Operands arguments);
   bool Return();
   bool Step(const Instruction& in);
+  bool Next();
   bool Branch(const Instruction& in, Operands* operands);
   void Finish(Value value);
   Frame& Top() { return frames_[depth_ - 1]; }
@@ -67,6 +68,13 @@ class Run {
                 std::vector<const Literal*>* arrays, Operands* operands,
                 std::vector<Literal>* outs);
   std::optional<Value> CustomCall(const Instruction& in, Operands* operands);
+  // run_loop.cc: several element-wise instructions as one
+  struct Loop;
+  bool StepLoop();
+  bool StepNormLoop(Loop* loop);
+  void AddSteps(size_t begin, Loop* loop);
+  bool AddResults(size_t begin, Loop* loop);
+  void FinishLoop(Loop* loop);
   // run_collective.cc: communication, where one device is enough
   std::optional<Value> Collective(const Instruction& in, Operands* operands);
   std::optional<Value> RaggedAllToAll(const Instruction& in, Operands* operands);

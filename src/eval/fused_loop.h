@@ -1,0 +1,55 @@
+// Element-wise instructions of equal dimensions as one loop: each runs on a block of elements that
+// stays in the cache, then the next one on the same block. What only they read is never an array.
+//
+//   y = x * 2; p = y > 1; z = clamp(y)   ->   for each block: load x; y, p, z; store p, z
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "src/ir/hlo.h"
+#include "src/ir/literal.h"
+
+namespace tpuc {
+
+class FusedLoop {
+ public:
+  // A value of the loop: an operand of its steps. Arrays have the loop's size, or one element,
+  // which stands for all. They are read when the loop runs.
+  int AddArray(const Literal* array);
+  // An element-wise instruction (not map) on such values.
+  int AddStep(const Instruction& in, std::vector<int> operands);
+  // Where the value of a step goes: an array of its type and of the loop's size. It may be one of
+  // those that are read.
+  void Store(int value, Literal* out) { stores_.push_back({value, out}); }
+
+  // The array lies somewhere else now.
+  void Moved(int value, const Literal* array) { arrays_[value] = array; }
+
+  // Elements first, ..., first + count - 1. Null, or a step whose types are not supported and
+  // *error.
+  const Instruction* Run(int64_t first, int64_t count, std::string* error);
+
+ private:
+  struct Step {
+    const Instruction* in;
+    std::vector<int> operands;
+    int result;
+  };
+  struct StoreTo {
+    int value;
+    Literal* out;
+  };
+  const Instruction* RunBlock(int64_t first, int64_t n, std::string* error);
+  std::vector<Literal>& BlocksOf(int64_t n);
+
+  std::vector<const Literal*> arrays_;  // null: the value of a step
+  std::vector<Type> types_;
+  std::vector<Step> steps_;
+  std::vector<StoreTo> stores_;
+  std::map<int64_t, std::vector<Literal>> blocks_;  // so many elements of each value
+};
+
+}  // namespace tpuc
