@@ -91,6 +91,7 @@ bool Reader::ReadArrayLiteral(const Shape& shape, Literal* literal) {
   if (!lexer_.IsPunct('{')) return ReadScalarForArray(shape, literal);
   Ints count(rank, 0);  // elements seen so far, by level
   int level = 0;
+  bool elided = false;
   auto full = [&](int at) { return count[at] == shape.dims[at]; };
   auto too_many = [&](int at) {
     return Fail(DiagCode::kBadLiteral, lexer_.token().loc,
@@ -107,15 +108,6 @@ bool Reader::ReadArrayLiteral(const Shape& shape, Literal* literal) {
       if (level > 0 && full(level - 1)) return too_many(level - 1);
       count[level++] = 0;
       lexer_.Next();
-      if (lexer_.token().kind == Tok::kDots) {
-        if (level > 1) {
-          return Fail(DiagCode::kBadLiteral, lexer_.token().loc,
-                      "'...' stands for the whole constant: {...}");
-        }
-        lexer_.Next();
-        *literal = Literal(shape, Literal::Elided{});
-        return Expect('}', "after '...'");
-      }
     } else if (lexer_.IsPunct('}')) {
       if (!full(level - 1)) {
         return Fail(
@@ -128,6 +120,13 @@ bool Reader::ReadArrayLiteral(const Shape& shape, Literal* literal) {
       ++count[level - 1];
     } else if (lexer_.IsPunct(',')) {
       lexer_.Next();
+    } else if (token.kind == Tok::kDots) {  // of all elements, those before it included
+      if (level > 1) {
+        return Fail(DiagCode::kBadLiteral, token.loc, "'...' stands for the whole constant: {...}");
+      }
+      elided = true;
+      count[0] = shape.dims[0];
+      lexer_.Next();
     } else {
       if (level < rank && token.kind != Tok::kError && token.kind != Tok::kEof) {
         return Fail(DiagCode::kBadLiteral, token.loc,
@@ -139,7 +138,7 @@ bool Reader::ReadArrayLiteral(const Shape& shape, Literal* literal) {
       ++count[rank - 1];
     }
   }
-  *literal = Literal(shape, std::move(data));
+  *literal = elided ? Literal(shape, Literal::Elided{}) : Literal(shape, std::move(data));
   return true;
 }
 
