@@ -9,6 +9,7 @@
 #include "src/eval/dynamic.h"
 #include "src/eval/run.h"
 #include "src/eval/runnable.h"
+#include "src/num/flush.h"
 
 namespace tpuc {
 namespace {
@@ -84,6 +85,7 @@ Literal ToLiteral(Value value, const Shape& shape) {
 
 std::optional<Literal> Evaluate(const Module& module, std::vector<Literal> inputs,
                                 const EvalOptions& options, DiagSink* diags) {
+  const FlushScope flush;
   try {
     if (!InputsFit(module, inputs, diags)) return std::nullopt;
     Run run(module, options, diags);

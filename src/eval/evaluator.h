@@ -5,8 +5,9 @@
 // Integers wrap; arrays of dynamic dimensions are held at their actual sizes while the program runs
 // and padded with zeros to their bounds where they are results. Random numbers (rng) come from
 // Philox keyed by the instruction, so that a run repeats; see random.h.
-// Narrow floats compute each operation in f32 and round back to nearest even. x/0 is
-// -1 (signed) or all ones, x%0 is x, shifts by the width or more leave nothing (or the sign).
+// Subnormals count as zero (src/num/flush.h), as XLA's CPU code has them; what only moves bits
+// keeps them. Narrow floats compute each operation in f32 and round back to nearest even. x/0 is -1
+// (signed) or all ones, x%0 is x, shifts by the width or more leave nothing (or the sign).
 // Evaluation order is the computation's instruction order, without recursion over operands; values
 // are freed after their last use. Operations and types it cannot run are diagnostics naming them.
 #pragma once

@@ -18,6 +18,7 @@
 #include "src/eval/sort.h"
 #include "src/eval/window.h"
 #include "src/ir/op_table.h"
+#include "src/num/flush.h"
 
 namespace tpuc {
 namespace {
@@ -143,6 +144,7 @@ std::optional<Literal> EvaluateOp(Op op, const Shape& shape,
                                   absl::Span<const Literal* const> operands,
                                   absl::Span<const Attr> attrs, const EvalOptions& options,
                                   std::string* error) {
+  const FlushScope flush;
   for (const Literal* operand : operands) {
     if (operand->elided()) {
       *error = "an elided constant has no value";
@@ -157,6 +159,7 @@ std::optional<Literal> EvaluateOp(Op op, const Shape& shape,
 std::optional<Literal> EvaluateReduce(Op reducer, const Shape& shape, const Literal& operand,
                                       const Literal& init, const Ints& dimensions,
                                       std::string* error) {
+  const FlushScope flush;
   if (operand.elided() || init.elided()) {
     *error = "an elided constant has no value";
     return std::nullopt;

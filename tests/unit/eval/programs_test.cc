@@ -409,6 +409,31 @@ struct Refused {
   const char* message;
 };
 
+// As jaxlib 0.10.2 computes it on a CPU.
+TEST(Programs, SubnormalsCountAsZero) {
+  Check({"arithmetic",
+         R"(
+ENTRY e { a = f32[4] constant({1e-40, 8e-39, 1.2e-38, -1.2e-38})
+  b = f32[4] constant({8e-39, 8e-39, -1.19e-38, 1.19e-38})
+  s = f32[4] add(a, b)  d = f32[4] subtract(a, b)  ROOT t = (f32[4], f32[4]) tuple(s, d) })",
+         {0, 0, 0, 0, 0, 0, 2.39e-38, -2.39e-38},
+         1e-44});
+  Check({"comparisons, conversions, functions",
+         R"(
+ENTRY e { a = f32[3] constant({1e-40, -8e-39, 1.2e-38})  z = f32[] constant(0)  zs = f32[3] broadcast(z), dimensions={}
+  q = pred[3] compare(a, zs), direction=EQ  w = f64[3] convert(a)  l = f32[3] log(a)
+  b = f32[2] slice(a), slice={[0:2]}  i = f32[2] rsqrt(b)
+  ROOT t = (pred[3], f64[3], f32[3], f32[2]) tuple(q, w, l, i) })",
+         {1, 1, 0, 0, 0, 1.2e-38, -HUGE_VAL, -HUGE_VAL, -87.3159, HUGE_VAL, -HUGE_VAL},
+         1e-4});
+  Check({"moving keeps them",
+         R"(
+ENTRY e { a = f32[3] constant({1e-40, 8e-39, 1.2e-38})  r = f32[3] reverse(a), dimensions={0}
+  n = f32[3] negate(r)  c = bf16[3] convert(a)  ROOT t = (f32[3], f32[3], bf16[3]) tuple(r, n, c) })",
+         {1.2e-38, 8e-39, 1e-40, -1.2e-38, -8e-39, -1e-40, 1e-40, 8e-39, 1.2e-38},
+         5e-41});
+}
+
 TEST(Programs, WhatCannotRun) {
   const Refused rows[] = {
       {"c { s = (f32[], f32[]) parameter(0)  a = f32[] get-tuple-element(s), index=0\n"
