@@ -11,6 +11,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "passes/attr_key.h"
+#include "src/ir/elided.h"
 #include "src/ir/op_table.h"
 
 namespace tpuc {
@@ -41,7 +42,7 @@ bool ComputesOnly(Op op) {
 
 bool MayShare(const Instruction& i) {
   if (i.Has(AttrId::kControlPredecessors)) return false;
-  if (i.op == Op::kConstant) return !i.literal->elided();
+  if (i.op == Op::kConstant) return !HasElided(*i.literal);
   if (i.op == Op::kIota) return true;
   switch (InfoOf(i.op).op_class) {
     case OpClass::kElementwise:

@@ -8,6 +8,7 @@
 #include "backend/tlp/flops.h"
 #include "backend/tlp/place.h"
 #include "src/diag/check.h"
+#include "src/ir/elided.h"
 #include "src/ir/tiling.h"
 
 namespace tpuc {
@@ -142,10 +143,7 @@ bool Emitter::Shell() {
     shell.buffers.push_back({b.name, InVmem(b) ? isa::Memory::kVmem : isa::Memory::kHbm, b.offset,
                              b.bytes, ToString(b.shape), b.from, b.to});
     if (b.init && b.init->elided()) {
-      Diag& diag = diags_->Add(DiagCode::kEvalElided,
-                               absl::StrCat("the value of constant ", b.name,
-                                            " was left out when the program was printed"));
-      diag.hint = "print the module with all constants (XLA: print_large_constants)";
+      AddElided(nullptr, {}, b.name, diags_);
       return false;
     }
     if (b.init) {

@@ -128,7 +128,10 @@ PassObserver Road::Observer(Dumps* dumps) {
 bool Road::Hlo() {
   SetCurrentStage("parse HLO");
   done_.input = ParseHlo(source_, diags_);
-  if (!done_.input || !VerifyHlo(*done_.input, diags_)) return false;
+  if (!done_.input || !VerifyHlo(*done_.input, diags_) ||
+      !cli::TakeElided(options_.elided, done_.input.get(), diags_)) {
+    return false;
+  }
   auto files = LoadKernelCalls(*done_.input, options_.chip, diags_);
   if (!files) return false;
   files_ = std::move(*files);
@@ -167,8 +170,10 @@ EmitOptions Road::Emit() const {
   emit.opt_level = options_.opt_level;
   emit.strips = options_.strips == "whole" ? Strips::kWhole : Strips::kAuto;
   emit.vmem_limit = options_.vmem_limit;
-  emit.options = absl::StrCat("-O", options_.opt_level, " --strips=", options_.strips,
-                              options_.replicate_statistics ? " --replicate-statistics" : "");
+  emit.options =
+      absl::StrCat("-O", options_.opt_level, " --strips=", options_.strips,
+                   options_.replicate_statistics ? " --replicate-statistics" : "",
+                   options_.elided == cli::Elided::kXla ? " --elided-constants=xla" : "");
   return emit;
 }
 

@@ -19,6 +19,7 @@
 #include "backend/isa/program.h"
 #include "backend/kernel/kernel.h"
 #include "backend/llo/llo.h"
+#include "src/cli/modules.h"
 #include "src/diag/diag.h"
 #include "src/ir/hlo.h"
 
@@ -28,6 +29,7 @@ struct CompileOptions {
   const Chip* chip = nullptr;
   int opt_level = 2;
   std::string strips = "auto";           // auto | whole
+  cli::Elided elided = cli::Elided::kError;
   bool replicate_statistics = false;     // passes/replicate_statistics.h
   std::string stop_after;                // a pass, or hlo | kernel | llo | bundles; "": bundles
   std::vector<std::string> print_after;  // passes, hlo | windows | strips | kernel | llo | bundles, or "all"

@@ -19,6 +19,16 @@
 
 namespace tpuc::cli {
 
+void AddElidedOption(CLI::App* app, Elided* elided) {
+  app->add_option_function<std::string>(
+         "--elided-constants",
+         [elided](const std::string& word) {
+           *elided = word == "xla" ? Elided::kXla : Elided::kError;
+         },
+         "constants printed as {...}: error (default), or xla: the values XLA's parser gives them")
+      ->check(CLI::IsMember({"error", "xla"}));
+}
+
 void CompileFlags::AddTo(CLI::App* app) {
   CompileOptions& o = options;
   auto list = [app](const char* names, std::vector<std::string>* to, const char* text) {
@@ -33,6 +43,7 @@ void CompileFlags::AddTo(CLI::App* app) {
   app->add_flag(
       "--replicate-statistics", o.replicate_statistics,
       "keep sums and maxima of rows over all lanes between kernels: faster, 128 x the bytes");
+  AddElidedOption(app, &o.elided);
   app->add_option("--stop-after", o.stop_after, "a pass, or hlo, kernel, llo, bundles");
   list("--print-after", &o.print_after, "passes whose result is printed, or all");
   app->add_flag("--print-after-all", print_after_all, "the same as --print-after all");

@@ -26,6 +26,9 @@ struct CompileFlags {
   bool Resolve(DiagSink* diags);
 };
 
+// --elided-constants, also of commands that take only some of the options above.
+void AddElidedOption(CLI::App* app, Elided* elided);
+
 // Every name of the pass table, once.
 std::vector<std::string> PassNames();
 // bm=64,dtype=bf16 -> pairs; E0400 for anything else.

@@ -2,7 +2,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "grammar/hlo/parser.h"
+#include "src/eval/operation.h"
 #include "src/io/file.h"
+#include "src/ir/elided.h"
 #include "src/ir/verifier.h"
 
 namespace tpuc::cli {
@@ -13,7 +15,12 @@ std::shared_ptr<const Source> ReadSource(const std::string& path, DiagSink* diag
   return source;
 }
 
-std::unique_ptr<Module> ReadModule(std::shared_ptr<const Source> source, DiagSink* diags) {
+bool TakeElided(Elided elided, Module* module, DiagSink* diags) {
+  return elided == Elided::kError || FillElided(module, DefaultMemoryLimit() / 4, diags);
+}
+
+std::unique_ptr<Module> ReadModule(std::shared_ptr<const Source> source, Elided elided,
+                                   DiagSink* diags) {
   auto parts = SplitModules(source);
   if (parts.size() > 1) {
     diags->Add(DiagCode::kSeveralModules, source, Loc{},
@@ -21,7 +28,9 @@ std::unique_ptr<Module> ReadModule(std::shared_ptr<const Source> source, DiagSin
     return nullptr;
   }
   auto module = ParseHlo(source, diags);
-  if (!module || !VerifyHlo(*module, diags)) return nullptr;
+  if (!module || !VerifyHlo(*module, diags) || !TakeElided(elided, module.get(), diags)) {
+    return nullptr;
+  }
   return module;
 }
 

@@ -52,6 +52,7 @@ class Optimizer {
     if (!module) return false;
     const bool rewrites = flags_.all || !flags_.passes.empty();
     if (!rewrites) WarnOfBrokenRules(*module);
+    if (!TakeElided(flags_.compile.options.elided, module.get(), diags_)) return false;
     if (rewrites && (!VerifyHlo(*module, diags_) || !RunPasses(module.get()))) return false;
     *out += PrintHlo(*module);
     return true;

@@ -1,5 +1,6 @@
 #include "src/cli/permute.h"
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 
@@ -44,9 +45,12 @@ void Report(const std::shared_ptr<const Source>& source, const kernel::Program& 
             const kernel::Kernel& k, int axis, const std::optional<Difference>& difference,
             const DiagSink* faults, const std::vector<Literal>& outputs, DiagSink* diags) {
   std::string what = "the program faults";
-  if (faults != nullptr && !faults->diags().empty()) {
-    absl::StrAppend(&what, ": ", faults->diags()[0].message);
-    for (const auto& note : faults->diags()[0].notes) absl::StrAppend(&what, "; ", note.message);
+  if (faults != nullptr && faults->has_errors()) {
+    const Diag& fault =
+        *std::find_if(faults->diags().begin(), faults->diags().end(),
+                      [](const Diag& d) { return InfoOf(d.code).severity == Severity::kError; });
+    absl::StrAppend(&what, ": ", fault.message);
+    for (const DiagNote& note : fault.notes) absl::StrAppend(&what, "; ", note.message);
   }
   if (difference) {
     const Shape& shape = outputs[difference->output].shape();

@@ -51,7 +51,7 @@ std::optional<ReferenceRun> RunReference(std::shared_ptr<const Source> source,
                                          const ReferenceOptions& options,
                                          const std::vector<Literal>* inputs, DiagSink* diags) {
   if (KindOf(*source) == InputKind::kKernel) return RunKernels(source, options, inputs, diags);
-  auto module = ReadModule(source, diags);
+  auto module = ReadModule(source, options.elided, diags);
   if (!module) return std::nullopt;
   ReferenceRun run;
   for (const auto& c : module->computations) {

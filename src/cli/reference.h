@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/cli/modules.h"
 #include "src/diag/diag.h"
 #include "src/eval/evaluator.h"
 #include "src/ir/literal.h"
@@ -16,11 +17,12 @@ namespace tpuc::cli {
 
 struct ReferenceOptions {
   Numbers numbers = Numbers::kIeee;
-  std::vector<std::pair<std::string, int64_t>> set;  // kernel parameters
+  std::vector<std::pair<std::string, int64_t>> set;            // kernel parameters
   std::vector<std::pair<std::string, std::string>> set_words;  // those that are types
-  std::vector<std::string> inputs;                   // files, as --input names them
-  uint64_t seed = 0;                                 // of inputs that no file gives
-  int64_t max_steps = 0;                             // of HLO (src/eval/work.h); 0: no limit
+  std::vector<std::string> inputs;                             // files, as --input names them
+  uint64_t seed = 0;                                           // of inputs that no file gives
+  int64_t max_steps = 0;           // of HLO (src/eval/work.h); 0: no limit
+  Elided elided = Elided::kError;  // of HLO
 };
 
 struct ReferenceRun {

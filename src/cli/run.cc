@@ -110,6 +110,7 @@ std::optional<ReferenceRun> Reference(std::shared_ptr<const Source> source, cons
   options.inputs = flags.inputs;
   options.seed = flags.seed;
   options.max_steps = flags.max_steps;
+  options.elided = flags.compile.options.elided;
   return RunReference(source, options, inputs, diags);
 }
 
@@ -154,7 +155,10 @@ int RunEvaluator(std::shared_ptr<const Source> source, const RunFlags& flags,
   auto run = Reference(source, flags, numbers, nullptr, diags);
   if (run) GiveResults(run->outputs, flags, flags.json, diags);
   if (run && flags.json && !diags->has_errors()) {
-    PrintResult("{\n \"options\": \"--reference\",\n \"schema\": \"tpuc.stats/1\"\n}\n");
+    const bool filled = flags.compile.options.elided == Elided::kXla;
+    PrintResult(absl::StrCat("{\n \"options\": \"--reference",
+                             filled ? " --elided-constants=xla" : "",
+                             "\",\n \"schema\": \"tpuc.stats/1\"\n}\n"));
   }
   return console.Finish(*diags);
 }

@@ -14,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "grammar/hlo/parser.h"
 #include "grammar/kernel/constraint.h"
 #include "src/cli/arguments.h"
 #include "src/cli/commands.h"
@@ -58,6 +59,7 @@ struct SweepFlags {
     app->add_option("--simd", settings.execute.simd, "avx512, avx2 or scalar; same bytes in all")
         ->check(CLI::IsMember({"avx512", "avx2", "scalar"}));
     app->add_flag("--replicate-statistics", settings.replicate_statistics, "as of tpuc run");
+    AddElidedOption(app, &settings.elided);
     app->footer(
         "Points vary by FILE slowest, then --chip, -O, --strips, --vmem-limit, then --set in the "
         "order given.");
@@ -155,6 +157,11 @@ bool MakeJobs(const SweepFlags& flags, const std::vector<SweepPoint>& points, co
   for (const std::string& file : flags.files) {
     auto source = ReadSource(file, diags);
     if (!source) return false;
+    if (flags.settings.elided == Elided::kXla && KindOf(*source) == InputKind::kHlo) {
+      DiagSink of_points;  // points tell their own errors, but not what is filled
+      auto module = ParseHlo(source, &of_points);
+      if (module && !TakeElided(Elided::kXla, module.get(), diags)) return false;
+    }
     sources[file] = std::move(source);
   }
   int64_t kept = 0;
@@ -240,6 +247,7 @@ std::string RunCommandOf(const SweepJob& job, const SweepFlags& flags) {
   std::string text = absl::StrCat("tpuc run '", job.point.file, "' --json");
   if (flags.settings.execute.timing_only) absl::StrAppend(&text, " --timing-only");
   if (flags.settings.check) absl::StrAppend(&text, " --check");
+  if (flags.settings.elided == Elided::kXla) absl::StrAppend(&text, " --elided-constants=xla");
   const std::string options = job.point.Options();
   return absl::StrCat(text, options.empty() ? "" : " ", options, "\n");
 }

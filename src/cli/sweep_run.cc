@@ -114,8 +114,9 @@ bool Run(const SweepJob& job, const SweepSettings& settings, Json* line, DiagSin
   if (!done) return false;
   AddCounts(program, done->stats, done->chip, line);
   if (!settings.check) return true;
-  auto expected = RunReference(
-      job.source, {Numbers::kChip, job.options.set, job.options.set_words, {}, 0}, &inputs, diags);
+  ReferenceOptions reference{Numbers::kChip, job.options.set, job.options.set_words};
+  reference.elided = settings.elided;
+  auto expected = RunReference(job.source, reference, &inputs, diags);
   if (!expected) return false;
   std::string wrong;
   const CheckResult check =
@@ -135,6 +136,7 @@ std::optional<SweepJob> MakeSweepJob(const SweepPoint& point, std::shared_ptr<co
   o.chip = chips.front().second;
   o.replicate_statistics = settings.replicate_statistics;
   o.seed = settings.seed;
+  o.elided = settings.elided;
   std::vector<std::string> set;
   for (const auto& [name, value] : point.values) {
     bool ok = true;
@@ -171,6 +173,7 @@ std::string SweepKey(const SweepJob& job, const SweepSettings& settings) {
                      settings.execute.max_cycles, " ", settings.check, " ", settings.seed));
   for (const auto& [name, value] : o.set) h.Add(absl::StrCat(name, "=", value));
   for (const auto& [name, value] : o.set_words) h.Add(absl::StrCat(name, "=", value));
+  if (o.elided == Elided::kXla) h.Add("--elided-constants=xla");
   h.Add(settings.input_bytes);
   h.Add(job.files);
   return h.Hex();
@@ -224,6 +227,7 @@ std::string RunSweepJob(const SweepJob& job, const SweepSettings& settings) {
                {"set", Json::object()}};
   for (const auto& [name, value] : job.options.set) line["set"][name] = value;
   for (const auto& [name, value] : job.options.set_words) line["set"][name] = value;
+  if (job.options.elided == Elided::kXla) line["elided_constants"] = "xla";
   DiagSink diags;
   if (!Run(job, settings, &line, &diags)) line["error"] = ErrorJson(diags);
   // Texts of programs may hold bytes that are no UTF-8.

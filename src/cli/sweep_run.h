@@ -26,6 +26,7 @@ struct SweepSettings {
   uint64_t seed = 0;
   bool check = false;
   bool replicate_statistics = false;
+  Elided elided = Elided::kError;
 };
 
 // A point with everything that it names at hand.

@@ -10,6 +10,7 @@
 #include "src/eval/custom_calls.h"
 #include "src/eval/operation.h"
 #include "src/eval/plan.h"
+#include "src/ir/elided.h"
 #include "src/ir/op_table.h"
 
 namespace tpuc {
@@ -109,11 +110,8 @@ void AddCannotRun(const Module& module, const Instruction& in, absl::string_view
 bool CanRun(const Module& module, const Instruction& in, const EvalOptions& options,
             DiagSink* diags) {
   if (in.op == Op::kConstant) {
-    if (!in.literal->elided()) return true;
-    Diag& diag = diags->Add(DiagCode::kEvalElided, module.source, in.loc,
-                            absl::StrCat("the value of constant ", in.name,
-                                         " was left out when the program was printed"));
-    diag.hint = "print the module with all constants (XLA: print_large_constants)";
+    if (!HasElided(*in.literal)) return true;
+    AddElided(module.source, in.loc, in.name, diags);
     return false;
   }
   const std::string what = Obstacle(module, in, options);

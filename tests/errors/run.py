@@ -42,6 +42,8 @@ FILES = {
     'add.hlo': ADD.encode(),
     'huge.hlo': b'HloModule h\nENTRY e {\n  ROOT a = f32[1000000,1000000]{1,0} parameter(0)\n}\n',
     'two.hlo': (ADD + '// -----\n' + ADD).encode(),
+    'elided.hlo': b'HloModule l\nENTRY e {\n  a = s32[3] constant({...})\n  b = s32[3] constant({...})\n'
+                  b'  ROOT t = (s32[3], s32[3]) tuple(a, b)\n}\n',
     'bad.hlo': b'HloModule bad\nENTRY e {\n  ROOT a = f32[2] parameter(0\n}\n',
     'f32.npy': npy('<f4', '(2,)', struct.pack('<2f', 1, 2)),
     'f32b.npy': npy('<f4', '(2,)', struct.pack('<2f', 1, 3)),
@@ -99,6 +101,9 @@ CASES = [
     ('table unknown', 'list chip', 2, ['E0401', "did you mean 'chips'?"]),
     ('diagnostic unknown', 'explain E0401x', 2, ['E0401']),
     ('level unknown', 'run {d}/add.hlo -O3', 2, ['E0400']),
+    ('elided constants, word', 'run --elided-constants=zero {d}/elided.hlo', 2, ['E0400', '--elided-constants']),
+    ('elided constants', 'run {d}/elided.hlo', 1, ['E0201', '--elided-constants=xla']),
+    ('elided constants, sweep', 'sweep {d}/elided.hlo --elided-constants=xla', 0, ['2 elided constants', 'W0201']),
     ('steps without --reference', 'run --max-steps 9 {d}/add.hlo', 2, ['E0400', '--max-cycles']),
     ('numbers unknown', 'run --reference --numbers=f64 {d}/add.hlo', 2, ['E0400']),
     ('setting without value', 'run {d}/add.hlo --set a', 2, ['E0400', "--set takes name=number, name=type or name=file.npy, not 'a'"]),
@@ -160,6 +165,11 @@ STDOUT = [
     ('diff shapes', 'diff {d}/f32.npy {d}/three.npy', 3, ['float32[2] against float32[3]']),
     ('diff texts', 'diff {d}/text.txt {d}/text2.txt', 3, ['DIFFERENT from line 2', '- two', '+ three']),
     ('diff same text', 'diff {d}/text.txt {d}/text.txt', 0, ['equal: 2 lines']),
+    ('elided constants, reference', 'run --reference --elided-constants=xla {d}/elided.hlo', 0, ['out0 = s32[3] {0, 1, 2}', 'out1 = s32[3] {3, 4, 5}']),
+    ('elided constants, bundles', 'run --elided-constants=xla {d}/elided.hlo', 0, ['out0 = s32[3] {0, 1, 2}', 'out1 = s32[3] {3, 4, 5}']),
+    ('elided constants, printed', 'opt --passes= --elided-constants=xla {d}/elided.hlo', 0, ['constant({0, 1, 2})', 'constant({3, 4, 5})']),
+    ('elided constants, statistics', 'run --elided-constants=xla --json {d}/elided.hlo', 0, ['--elided-constants=xla"']),
+    ('elided constants, sweep lines', 'sweep {d}/elided.hlo --elided-constants=xla', 0, ['"cycles"', '"elided_constants":"xla"']),
     ('run prints results', 'run --reference {d}/add.hlo --input {d}/f32.npy --input {d}/s32.npy', 0, ['out0 = f32[2] {2, 4}']),
 ]
 
