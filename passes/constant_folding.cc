@@ -8,7 +8,6 @@
 // cannot.
 #include "passes/constant_folding.h"
 
-#include "passes/simplify/match.h"
 #include "src/eval/evaluator.h"
 #include "src/ir/op_table.h"
 
@@ -43,12 +42,8 @@ std::optional<Literal> ValueOf(const Instruction& i) {
   if (i.op == Op::kReduce) {
     Op reducer;
     if (!SimpleReducer(*i.ComputationAttr(AttrId::kToApply), &reducer)) return std::nullopt;
-    // Sums of integers in windows take the initial value once each (src/eval/reduce_narrow.cc).
-    if (IsInteger(i.shape.type) && !simplify::IsIdentityOf(reducer, i.operands[1])) {
-      return std::nullopt;
-    }
-    return EvaluateReduce(reducer, i.shape, *i.operands[0]->literal, *i.operands[1]->literal,
-                          i.IntsAttr(AttrId::kDimensions), &error);
+    return EvaluateReduce(i, *i.operands[0]->literal, *i.operands[1]->literal, EvalOptions{},
+                          &error);
   }
   std::vector<const Literal*> operands;
   for (const Instruction* operand : i.operands) operands.push_back(operand->literal.get());

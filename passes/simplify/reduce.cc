@@ -28,6 +28,14 @@ I* WithInit(Rewriter& r, Op op, I* i, I* x) {
   return r.Make(op, i->shape, {x, all});
 }
 
+// How often the initial value enters does not show. (As often as there are windows, on a CPU:
+// src/eval/reduce_windows.cc.)
+bool InitRepeats(Op op, const I* init) {
+  const bool idempotent =
+      op == Op::kMaximum || op == Op::kMinimum || op == Op::kAnd || op == Op::kOr;
+  return idempotent || IsIdentityOf(op, init);
+}
+
 I* MakeReduce(Rewriter& r, const I* like, I* x, Ints dims) {
   Dims kept;
   for (int d = 0; d < x->shape.rank(); ++d) {
@@ -66,7 +74,9 @@ I* ReduceOfReshape(Rewriter& r, I* i) {
 // Every reduced dimension is one that the broadcast made: n equal elements.
 I* ReduceOfBroadcast(Rewriter& r, I* i) {
   Op op;
-  if (!ReducerOf(i, &op) || !Has(A(i), Op::kBroadcast)) return nullptr;
+  if (!ReducerOf(i, &op) || !Has(A(i), Op::kBroadcast) || !InitRepeats(op, i->operands[1])) {
+    return nullptr;
+  }
   I* broadcast = A(i);
   I* x = A(broadcast);
   Ints dims;  // of the result, by dimension of x
@@ -89,7 +99,7 @@ I* ReduceOfBroadcast(Rewriter& r, I* i) {
       for (int64_t d : DimsAttr(i)) n *= static_cast<double>(A(i)->shape.dims[d]);
       if (n > (1 << 24) || (IsIntegerArray(i) && n > 127)) return nullptr;
       I* count = r.Splat(i->shape.type, i->shape.dims, n);
-      return WithInit(r, op, i, r.Make(Op::kMultiply, i->shape, {all, count}));
+      return r.Make(Op::kMultiply, i->shape, {all, count});
     }
     default:
       return nullptr;
@@ -105,7 +115,7 @@ I* JoinReduces(Rewriter& r, I* i) {
   // Narrow floats round between the two.
   bool narrow = IsFloatArray(i) && BitsOf(i->shape.type) < 32;
   if (op != inner_op || narrow || r.Uses(inner) != 1) return nullptr;
-  if (!IsIdentityOf(op, inner->operands[1])) return nullptr;
+  if (!IsIdentityOf(op, inner->operands[1]) || !InitRepeats(op, i->operands[1])) return nullptr;
   Ints dims = DimsAttr(inner);
   int64_t at = 0;  // dimension of the inner result
   for (int d = 0; d < A(inner)->shape.rank(); ++d) {

@@ -66,9 +66,14 @@ std::optional<Literal> EvaluateOp(Op op, const Shape& shape,
                                   absl::Span<const Attr> attrs, const EvalOptions& options,
                                   std::string* error);
 
+// A reduce of one array, exactly as Evaluate runs it.
+std::optional<Literal> EvaluateReduce(const Instruction& reduce, const Literal& operand,
+                                      const Literal& init, const EvalOptions& options,
+                                      std::string* error);
+
 // reduce by one of the simple reducers (add, multiply, maximum, minimum, and, or, xor) over
-// `dimensions` of operand, starting from the scalar init. Narrow floats accumulate in f32 and round
-// once.
+// `dimensions` of operand, starting from the scalar init, as the chip does it: narrow floats
+// accumulate in f32 and round once.
 std::optional<Literal> EvaluateReduce(Op reducer, const Shape& shape, const Literal& operand,
                                       const Literal& init, const Ints& dimensions,
                                       std::string* error);

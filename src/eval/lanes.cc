@@ -195,6 +195,13 @@ std::optional<std::vector<Literal>> LaneProgram::Run(int64_t n,
   return results;
 }
 
+Literal LanesOf(const Literal& x, int64_t first, int64_t n) {
+  const int64_t width = LiteralBytesOf(x.shape().type);
+  Literal lanes(Shape::Array(x.shape().type, {n}));
+  std::memcpy(lanes.bytes(), x.bytes() + first * width, n * width);
+  return lanes;
+}
+
 bool YieldsTypesOf(const Computation& computation, absl::Span<Literal* const> outs,
                    std::string* error) {
   const Shape& root = computation.root->shape;
@@ -220,12 +227,7 @@ bool EvalMap(const Computation& computation, absl::Span<const Literal* const> op
     const int64_t n = std::min(kLanes, out->size() - first);
     std::vector<Literal> blocks;
     std::vector<const Literal*> arguments;
-    for (const Literal* operand : operands) {
-      const int64_t bytes = LiteralBytesOf(operand->shape().type);
-      Literal block(Shape::Array(operand->shape().type, {n}));
-      std::memcpy(block.bytes(), operand->bytes() + first * bytes, n * bytes);
-      blocks.push_back(std::move(block));
-    }
+    for (const Literal* operand : operands) blocks.push_back(LanesOf(*operand, first, n));
     for (const Literal& block : blocks) arguments.push_back(&block);
     auto results = program->Run(n, arguments, options, error);
     if (!results) return false;

@@ -46,6 +46,9 @@ class LaneProgram {
   std::vector<Type> types_;        // of the arguments; others are converted
 };
 
+// Elements [first, first + n) of x in row-major order, as n lanes.
+Literal LanesOf(const Literal& x, int64_t first, int64_t n);
+
 // The computation yields values of the types of outs; else false and *error. (Rules let floats of
 // another precision pass.)
 bool YieldsTypesOf(const Computation& computation, absl::Span<Literal* const> outs,

@@ -156,6 +156,21 @@ std::optional<Literal> EvaluateOp(Op op, const Shape& shape,
   return out;
 }
 
+std::optional<Literal> EvaluateReduce(const Instruction& reduce, const Literal& operand,
+                                      const Literal& init, const EvalOptions& options,
+                                      std::string* error) {
+  if (operand.elided() || init.elided()) {
+    *error = "an elided constant has no value";
+    return std::nullopt;
+  }
+  std::optional<Literal> out = Allocate(reduce.shape, options, error);
+  if (!out) return std::nullopt;
+  const Literal* operands[] = {&operand, &init};
+  Literal* outs[] = {&*out};
+  if (!EvalReduceInstruction(reduce, operands, options, outs, error)) return std::nullopt;
+  return out;
+}
+
 std::optional<Literal> EvaluateReduce(Op reducer, const Shape& shape, const Literal& operand,
                                       const Literal& init, const Ints& dimensions,
                                       std::string* error) {

@@ -1,8 +1,9 @@
 // reduce: over any dimensions, by a simple reducer (fast) or by any computation on scalars.
 //
-// Order of combination is free (HLO asks for an associative reducer); the initial value enters
-// exactly once. f32 sums accumulate in f64. Narrow floats accumulate in f32 and round once, as the
-// chip does, or (EvalNarrowReduce) round after each step, as XLA on a CPU does.
+// Order of combination is free (HLO asks for an associative reducer), but it shows where steps
+// round, where the initial value is no identity and where the reducer is not associative. There the
+// order is XLA's on a CPU (EvalReduceInWindows); elsewhere, and in the chip's numbers, the fastest:
+// the initial value enters once, f32 sums accumulate in f64, narrow floats in f32 and round once.
 #pragma once
 
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "absl/types/span.h"
 #include "src/eval/evaluator.h"
+#include "src/eval/window.h"
 
 namespace tpuc {
 
@@ -23,10 +25,11 @@ bool EvalReduceInstruction(const Instruction& in, absl::Span<const Literal* cons
 bool EvalSimpleReduce(Op reducer, const Literal& operand, const Literal& init,
                       const Ints& dimensions, Literal* out, std::string* error);
 
-// The same for a non-empty operand, step by step in the order of XLA's CPU backend: narrow floats
-// round after each step, and an initial value that changes its partner enters as often as there.
-bool EvalNarrowReduce(Op reducer, const Literal& operand, const Literal& init,
-                      const Ints& dimensions, Literal* out, std::string* error);
+// A non-empty operand in the order of XLA's CPU backend: windows of 32, each from the initial
+// value.
+bool EvalReduceInWindows(const Combiner& combiner, const Literal& operand, const Literal& init,
+                         const Ints& dimensions, const EvalOptions& options, Literal* out,
+                         std::string* error);
 
 // operands: n of equal dimensions; inits: n scalars; computation: n accumulators and n values to n
 // results. outs: n allocated results.

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "src/eval/elementwise.h"
 #include "src/eval/index.h"
-#include "src/eval/lanes.h"
 #include "src/eval/strided.h"
 
 namespace tpuc {
@@ -105,31 +104,6 @@ bool ForPlaces(const Window& window, const Dims& operand, const Dims& windows, F
   }
 }
 
-// acc = f(acc, x) over lanes: one binary operation, or a computation.
-struct Step {
-  std::optional<Op> simple;
-  std::optional<LaneProgram> program;
-  const EvalOptions& options;
-
-  bool Run(std::vector<Literal>* acc, std::vector<Literal>* x, std::string* error) const {
-    if (simple) {
-      const Literal* operands[] = {&(*acc)[0], &(*x)[0]};
-      return EvalElementwise(*simple, operands, {}, &(*acc)[0], error);
-    }
-    std::vector<const Literal*> arguments;
-    for (Literal& a : *acc) arguments.push_back(&a);
-    for (Literal& b : *x) arguments.push_back(&b);
-    auto results = program->Run(acc->at(0).size(), arguments, options, error);
-    if (!results) return false;
-    const Dims dims = acc->at(0).shape().dims;
-    for (size_t i = 0; i < acc->size(); ++i) {
-      (*acc)[i] = std::move((*results)[i]);
-      (*acc)[i].Reinterpret(Shape::Array((*acc)[i].shape().type, dims));
-    }
-    return true;
-  }
-};
-
 const Window& WindowOf(const Instruction& in) {
   static const Window* none = new Window;
   const AttrValue* value = in.Find(AttrId::kWindow);
@@ -138,37 +112,60 @@ const Window& WindowOf(const Instruction& in) {
 
 }  // namespace
 
-bool EvalReduceWindow(const Instruction& in, absl::Span<const Literal* const> operands,
-                      const EvalOptions& options, absl::Span<Literal* const> outs,
-                      std::string* error) {
-  const size_t n = outs.size();
-  const Window& window = WindowOf(in);
-  const Computation& computation = *in.ComputationAttr(AttrId::kToApply);
-  if (!PlacesFit(window, error) || !YieldsTypesOf(computation, outs, error)) return false;
-  Step step{std::nullopt, std::nullopt, options};
+std::optional<Combiner> Combiner::Make(const Computation& computation, size_t count,
+                                       std::string* error) {
   Op simple;
-  if (n == 1 && SimpleReducer(computation, &simple)) {
-    step.simple = simple;
-  } else {
-    step.program = LaneProgram::Make(computation, error);
-    if (!step.program) return false;
+  if (count == 1 && SimpleReducer(computation, &simple)) return Combiner(simple);
+  Combiner combiner;
+  combiner.program_ = LaneProgram::Make(computation, error);
+  if (!combiner.program_) return std::nullopt;
+  return combiner;
+}
+
+bool Combiner::Run(absl::Span<Literal> acc, absl::Span<const Literal> x, const EvalOptions& options,
+                   std::string* error) const {
+  if (simple_) {
+    Literal converted;
+    const Literal* operands[] = {&acc[0], &x[0]};
+    if (x[0].shape().type != acc[0].shape().type) {
+      converted = Literal(Shape::Array(acc[0].shape().type, x[0].shape().dims));
+      if (!EvalElementwise(Op::kConvert, {&operands[1], 1}, {}, &converted, error)) return false;
+      operands[1] = &converted;
+    }
+    return EvalElementwise(*simple_, operands, {}, &acc[0], error);
   }
-  for (size_t i = 0; i < n; ++i) {
-    FillElements(operands[n + i]->bytes(), LiteralBytesOf(outs[i]->shape().type), outs[i]->size(),
-                 outs[i]->bytes());
+  constexpr int64_t kLanes = 4096;
+  const int64_t count = acc[0].size();
+  for (int64_t first = 0; first < count; first += kLanes) {
+    const int64_t n = std::min(kLanes, count - first);
+    std::vector<Literal> blocks;
+    for (const Literal& a : acc) blocks.push_back(LanesOf(a, first, n));
+    for (const Literal& b : x) blocks.push_back(LanesOf(b, first, n));
+    std::vector<const Literal*> arguments;
+    for (const Literal& block : blocks) arguments.push_back(&block);
+    const auto results = program_->Run(n, arguments, options, error);
+    if (!results) return false;
+    for (size_t i = 0; i < acc.size(); ++i) {
+      const int64_t width = LiteralBytesOf(acc[i].shape().type);
+      std::memcpy(acc[i].bytes() + first * width, (*results)[i].bytes(), n * width);
+    }
   }
-  if (outs[0]->size() == 0 || operands[0]->size() == 0) return true;
-  const Dims &dims = operands[0]->shape().dims, windows = outs[0]->shape().dims;
+  return true;
+}
+
+bool CombineWindows(const Window& window, const Combiner& combiner,
+                    absl::Span<const Literal* const> operands, const EvalOptions& options,
+                    absl::Span<Literal* const> outs, std::string* error) {
+  const Dims dims = operands[0]->shape().dims, windows = outs[0]->shape().dims;
   return ForPlaces(window, dims, windows, [&](const Meeting& m) {
     std::vector<Literal> acc, x;
-    for (size_t i = 0; i < n; ++i) {
+    for (size_t i = 0; i < outs.size(); ++i) {
       x.push_back(Packed(*operands[i], m.dims, m.operand));
       acc.push_back(m.all ? std::move(*outs[i]) : Packed(*outs[i], m.dims, m.windows));
     }
-    const bool ok = step.Run(&acc, &x, error);
-    for (size_t i = 0; i < n; ++i) {
+    const bool ok = combiner.Run(absl::MakeSpan(acc), x, options, error);
+    for (size_t i = 0; i < outs.size(); ++i) {
       if (m.all) {
-        acc[i].Reinterpret(Shape::Array(acc[i].shape().type, windows));
         *outs[i] = std::move(acc[i]);
       } else {
         Unpack(acc[i], m.windows, outs[i]);
@@ -176,6 +173,22 @@ bool EvalReduceWindow(const Instruction& in, absl::Span<const Literal* const> op
     }
     return ok;
   });
+}
+
+bool EvalReduceWindow(const Instruction& in, absl::Span<const Literal* const> operands,
+                      const EvalOptions& options, absl::Span<Literal* const> outs,
+                      std::string* error) {
+  const size_t n = outs.size();
+  const Computation& computation = *in.ComputationAttr(AttrId::kToApply);
+  if (!PlacesFit(WindowOf(in), error) || !YieldsTypesOf(computation, outs, error)) return false;
+  const std::optional<Combiner> combiner = Combiner::Make(computation, n, error);
+  if (!combiner) return false;
+  for (size_t i = 0; i < n; ++i) {
+    FillElements(operands[n + i]->bytes(), LiteralBytesOf(outs[i]->shape().type), outs[i]->size(),
+                 outs[i]->bytes());
+  }
+  if (outs[0]->size() == 0 || operands[0]->size() == 0) return true;
+  return CombineWindows(WindowOf(in), *combiner, operands.subspan(0, n), options, outs, error);
 }
 
 bool EvalSelectAndScatter(const Instruction& in, const Literal& operand, const Literal& source,

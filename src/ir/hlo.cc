@@ -334,7 +334,7 @@ Instruction* CloneInto(Computation* to, const Instruction& from,
 }
 
 bool SimpleReducer(const Computation& body, Op* op) {
-  if (!body.root || body.instructions.size() != 3 || body.root->operands.size() != 2) return false;
+  if (!body.root || body.root->operands.size() != 2 || body.Parameters().size() != 2) return false;
   switch (body.root->op) {
     case Op::kAdd:
     case Op::kMultiply:

@@ -230,8 +230,8 @@ UserMap Users(const Computation& computation);
 absl::string_view OpName(Op op);
 bool OpFromName(absl::string_view name, Op* op);
 
-// The binary operation a reduction body computes on its two parameters (either order): kAdd,
-// kMultiply, kMaximum, kMinimum, kAnd, kOr, kXor; false where the body is anything else.
+// The binary operation that a reduction body yields of its two parameters, in either order: kAdd,
+// kMultiply, kMaximum, kMinimum, kAnd, kOr or kXor; false else. Dead instructions do not count.
 bool SimpleReducer(const Computation& body, Op* op);
 
 }  // namespace tpuc

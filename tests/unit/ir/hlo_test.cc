@@ -183,6 +183,12 @@ TEST(Hlo, SimpleReducer) {
       "HloModule m\ns {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n"
       " ROOT r = f32[] add(a, a)\n}\nENTRY e {\n p = f32[] parameter(0)\n}\n");
   EXPECT_FALSE(SimpleReducer(*other->computations[0], &op));
+  auto dead = Parse(
+      "HloModule m\ns {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n"
+      " c = f32[] sine(a)\n ROOT r = f32[] maximum(b, a)\n}\nENTRY e {\n p = f32[] "
+      "parameter(0)\n}\n");
+  EXPECT_TRUE(SimpleReducer(*dead->computations[0], &op));
+  EXPECT_EQ(op, Op::kMaximum);
 }
 
 TEST(Tables, EveryRowIsReachable) {

@@ -349,6 +349,15 @@ const Case kCases[] = {
      "k = f32[4] reduce(x,zero),dimensions={1},to_apply=sum;ROOT r = f32[] "
      "reduce(k,zero),dimensions={0},to_apply=sum",
      "constant reduce"},
+    // How often `two` enters depends on the shape.
+    {"",
+     "k = f32[4,3,8] broadcast(x),dimensions={0,2};ROOT r = f32[4,8] "
+     "reduce(k,two),dimensions={1},to_apply=sum",
+     "constant broadcast reduce"},
+    {"",
+     "k = f32[4] reduce(x,zero),dimensions={1},to_apply=sum;ROOT r = f32[] "
+     "reduce(k,two),dimensions={0},to_apply=sum",
+     "constant constant reduce reduce"},
     {"reduce(transpose(x)) -> reduce(x)",
      "k = f32[8,4] transpose(x),dimensions={1,0};ROOT r = f32[4] "
      "reduce(k,zero),dimensions={0},to_apply=sum",
