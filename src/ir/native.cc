@@ -8,6 +8,7 @@
 #include "src/diag/check.h"
 #include "src/ir/float_format.h"
 #include "src/num/convert.h"
+#include "src/num/convert_array.h"
 
 namespace tpuc {
 namespace {
@@ -32,9 +33,9 @@ void NarrowAs(const T* from, int64_t n, uint8_t* to, int64_t first) {
 void WidenFloats(Type type, const uint8_t* from, int64_t first, int64_t n, float* to) {
   const uint16_t* half = reinterpret_cast<const uint16_t*>(from) + first;
   if (type == Type::kBF16) {
-    for (int64_t i = 0; i < n; ++i) to[i] = num::F32FromBF16(half[i]);
+    num::F32sFromBF16s(half, n, to);
   } else if (type == Type::kF16) {
-    for (int64_t i = 0; i < n; ++i) to[i] = num::F32FromF16(half[i]);
+    num::F32sFromF16s(half, n, to);
   } else if (n < 64) {
     for (int64_t i = 0; i < n; ++i) to[i] = WidenSmallFloat(type, from[first + i]);
   } else {
@@ -47,9 +48,9 @@ void WidenFloats(Type type, const uint8_t* from, int64_t first, int64_t n, float
 void NarrowFloats(Type type, const float* from, int64_t n, uint8_t* to, int64_t first) {
   uint16_t* half = reinterpret_cast<uint16_t*>(to) + first;
   if (type == Type::kBF16) {
-    for (int64_t i = 0; i < n; ++i) half[i] = num::BF16FromF32(from[i]);
+    num::BF16sFromF32s(from, n, half);
   } else if (type == Type::kF16) {
-    for (int64_t i = 0; i < n; ++i) half[i] = num::F16FromF32(from[i]);
+    num::F16sFromF32s(from, n, half);
   } else if (type == Type::kF8E8M0FNU) {
     for (int64_t i = 0; i < n; ++i) to[first + i] = num::F8E8M0FromF64(from[i]);
   } else {
