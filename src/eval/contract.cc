@@ -123,7 +123,7 @@ bool ExactInF64(Type lhs, Type rhs, int64_t depth) {
 // Computes in T, the compute type of `type`, and stores in the type of *out.
 template <typename T>
 void DotAs(const Literal& lhs, const Literal& rhs, const Side& left, const Side& right, Type type,
-           bool round, int64_t start, Literal* out) {
+           bool round, int64_t start, SideRuns* known, Literal* out) {
   const Type out_type = out->shape().type;
   std::vector<T> own_a, own_b;
   const T* a = Values<T>(lhs, type, round, &own_a);
@@ -131,9 +131,15 @@ void DotAs(const Literal& lhs, const Literal& rhs, const Side& left, const Side&
   const int64_t size = static_cast<int64_t>(left.free.size() * right.free.size());
   const bool in_place = type == out_type && IsNative(type);
   std::vector<T> product(in_place ? 0 : size);
-  const std::vector<OffsetRun> runs = RunsOf(right.free);
   const bool floats = std::is_floating_point_v<T> && IsFloat(type);
-  const std::vector<OffsetRun> deep = floats ? DeepRuns(left, right) : std::vector<OffsetRun>();
+  SideRuns own_runs;
+  if (known == nullptr) known = &own_runs;
+  if (!known->found) {
+    known->found = true;
+    known->free = RunsOf(right.free);
+    if (floats) known->contract = DeepRuns(left, right);
+  }
+  const std::vector<OffsetRun>&runs = known->free, &deep = known->contract;
   PackedRows<T> packed;  // weights of a convolution are those of every image
   for (size_t i = 0; i < left.batch.size(); ++i) {
     const int64_t first = start + static_cast<int64_t>(i) * size;
@@ -191,7 +197,7 @@ Side SideOf(const Dims& dims, const Ints& batch_dims, const Ints& contract_dims)
 }
 
 bool Contract(const Literal& lhs, const Literal& rhs, const Side& left, const Side& right,
-              bool round, Literal* out, std::string* error, int64_t start) {
+              bool round, Literal* out, std::string* error, int64_t start, SideRuns* runs) {
   const Type type = out->shape().type;
   const auto real = [](const Literal& x) { return ClassOf(x.shape().type) != TypeClass::kComplex; };
   const auto number = [](const Literal& x) { return x.shape().IsArray(); };
@@ -203,11 +209,11 @@ bool Contract(const Literal& lhs, const Literal& rhs, const Side& left, const Si
   if (out->size() == 0) return true;
   const int64_t depth = static_cast<int64_t>(left.contract.size());
   if (IsInteger(type) && ExactInF64(lhs.shape().type, rhs.shape().type, depth)) {
-    DotAs<double>(lhs, rhs, left, right, Type::kF64, round, start, out);
+    DotAs<double>(lhs, rhs, left, right, Type::kF64, round, start, runs, out);
     return true;
   }
   return VisitNumber(type, [&](auto tag) {
-    DotAs<typename decltype(tag)::type>(lhs, rhs, left, right, type, round, start, out);
+    DotAs<typename decltype(tag)::type>(lhs, rhs, left, right, type, round, start, runs, out);
   });
 }
 

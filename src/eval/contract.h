@@ -11,6 +11,7 @@
 
 #include "absl/types/span.h"
 #include "src/eval/evaluator.h"
+#include "src/eval/narrow_product.h"
 
 namespace tpuc {
 
@@ -20,11 +21,20 @@ struct Side {
 };
 Side SideOf(const Dims& dims, const Ints& batch_dims, const Ints& contract_dims);
 
+// What contractions of the same free and contract tables find out about them once.
+struct SideRuns {
+  bool found = false;
+  std::vector<OffsetRun> free;      // of the right side
+  std::vector<OffsetRun> contract;  // of both, where the product walks along them
+};
+
 // out[b][i][j] = sum over p of lhs(b, i, p) * rhs(b, j, p). *out is allocated with that many
 // elements in that order, whatever its dimensions (start: in its elements from there on). round:
-// f32 operands round to bf16. False and *error where the types are not supported.
+// f32 operands round to bf16. False and *error where the types are not supported. `runs`: of these
+// sides, for the next call; null: nothing is kept.
 bool Contract(const Literal& lhs, const Literal& rhs, const Side& left, const Side& right,
-              bool round, Literal* out, std::string* error, int64_t start = 0);
+              bool round, Literal* out, std::string* error, int64_t start = 0,
+              SideRuns* runs = nullptr);
 
 // *out is allocated: dimensions batch, lhs free, rhs free.
 bool EvalDot(const Literal& lhs, const Literal& rhs, absl::Span<const Attr> attrs,

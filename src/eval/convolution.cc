@@ -234,25 +234,26 @@ class Convolution {
     const Literal& input = trivial_ ? lhs_ : padded_.Fill(first, count);
     const int64_t image = in_[n_.lhs_batch];
     const int64_t start = in_order() ? product->size() / images_ * first : 0;
-    Side left = weights_, right = image_;
     if (rows_) {
-      right.free.clear();
+      Side rows{{0}, {}, image_.contract};
       for (int64_t b = 0; b < count; ++b) {
-        for (int64_t position : image_.free) right.free.push_back(b * image + position);
+        for (int64_t position : image_.free) rows.free.push_back(b * image + position);
       }
-      left.batch = right.batch = {0};
-      return Contract(input, rhs_, right, left, round_, product, error, start);
+      weights_.batch = {0};
+      return Contract(input, rhs_, rows, weights_, round_, product, error, start);
     }
+    image_.batch.clear();
+    weights_.batch.clear();
     const bool by_batch = batch_groups_ > 1;  // a group is some of the images, or some features
     const int64_t step = by_batch ? batch_ * image : features() * in_[n_.lhs_feature];
     const int64_t first_group = by_batch ? first / batch_ : 0;
     for (int64_t b = 0; b < (by_batch ? batch_ : count); ++b) {
       for (int64_t g = 0; g < (by_batch ? count / batch_ : feature_groups_); ++g) {
-        right.batch.push_back(b * image + g * step);
-        left.batch.push_back((first_group + g) * group_);
+        image_.batch.push_back(b * image + g * step);
+        weights_.batch.push_back((first_group + g) * group_);
       }
     }
-    return Contract(rhs_, input, left, right, round_, product, error, start);
+    return Contract(rhs_, input, weights_, image_, round_, product, error, start, &runs_);
   }
 
   const Literal &lhs_, &rhs_;
@@ -264,6 +265,7 @@ class Convolution {
   int64_t at_once_ = 0;
   Dims in_;               // strides of the images
   Side image_, weights_;  // tables of one image, of one group's kernel
+  SideRuns runs_;         // of both
   int64_t group_ = 0;     // from one group's kernel to the next
 };
 

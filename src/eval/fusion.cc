@@ -38,7 +38,7 @@ class LoopFinder {
   enum class State : uint8_t { kBefore, kMember, kMade, kRead };
   struct Loop {
     std::vector<size_t> members;  // places of steps
-    std::vector<size_t> before;   // of broadcast scalars made between them
+    std::vector<size_t> before;   // of constants and broadcast scalars made between them
   };
 
   const Instruction& At(int i) const { return *computation_.instructions[i]; }
@@ -102,7 +102,8 @@ class LoopFinder {
         }
         continue;
       }
-      if (state_[i] == State::kBefore && plan_.splat[i] && CanMove(i)) {
+      const bool scalar = plan_.splat[i] || At(i).op == Op::kConstant;
+      if (state_[i] == State::kBefore && scalar && CanMove(i)) {
         loop.before.push_back(t);
         continue;
       }
@@ -145,7 +146,7 @@ class LoopFinder {
     touched->push_back(i);
   }
 
-  // Broadcast scalars, the loop, what stood between. How many scalars there are.
+  // Scalars, the loop, what stood between. How many scalars there are.
   size_t MoveTogether(size_t s, const Loop& loop) {
     std::vector<int>& steps = plan_.steps;
     const size_t end = loop.members.back() + 1;

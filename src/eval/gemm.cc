@@ -27,7 +27,6 @@ inline bool Contiguous(const int64_t* offsets, int64_t n) {
   return true;
 }
 
-// Panels of `width` columns: out[panel][p][lane], padded with zeros.
 // A line of at most `width` values (two vectors), padded with zeros.
 template <typename T>
 HWY_ATTR void PackLine(const T* from, int64_t n, int64_t width, T* to) {
@@ -42,9 +41,44 @@ HWY_ATTR void PackLine(const T* from, int64_t n, int64_t width, T* to) {
   hn::StoreU(hn::LoadU(d, from + lanes), d, to + lanes);
 }
 
+// to[q * step + l] = line[l][q] for four lines: turned in registers, four places at a time.
 template <typename T>
-void PackColumns(const Indexed<T>& b, int64_t p0, int64_t depth, int64_t j0, int64_t count,
-                 int64_t width, T* out) {
+HWY_ATTR void PackFour(const T* const* line, int64_t n, int64_t step, T* to) {
+  int64_t q = 0;
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (sizeof(T) == 4) {
+    const hn::FixedTag<T, 4> d;
+    for (; q + 4 <= n; q += 4, to += 4 * step) {
+      const auto a = hn::LoadU(d, line[0] + q), b = hn::LoadU(d, line[1] + q);
+      const auto e = hn::LoadU(d, line[2] + q), f = hn::LoadU(d, line[3] + q);
+      const auto low0 = hn::InterleaveLower(d, a, b), high0 = hn::InterleaveUpper(d, a, b);
+      const auto low1 = hn::InterleaveLower(d, e, f), high1 = hn::InterleaveUpper(d, e, f);
+      hn::StoreU(hn::ConcatLowerLower(d, low1, low0), d, to);
+      hn::StoreU(hn::ConcatUpperUpper(d, low1, low0), d, to + step);
+      hn::StoreU(hn::ConcatLowerLower(d, high1, high0), d, to + 2 * step);
+      hn::StoreU(hn::ConcatUpperUpper(d, high1, high0), d, to + 3 * step);
+    }
+  }
+#endif
+  for (; q < n; ++q, to += step) {
+    for (int64_t l = 0; l < 4; ++l) to[l] = line[l][q];
+  }
+}
+
+// The same for as many lines as there are.
+template <typename T>
+HWY_ATTR void PackLines(const std::vector<const T*>& line, int64_t n, int64_t step, T* to) {
+  size_t l = 0;
+  for (; l + 4 <= line.size(); l += 4) PackFour(line.data() + l, n, step, to + l);
+  for (; l < line.size(); ++l) {
+    for (int64_t q = 0; q < n; ++q) to[q * step + static_cast<int64_t>(l)] = line[l][q];
+  }
+}
+
+// Panels of `width` columns: out[panel][p][lane], padded with zeros.
+template <typename T>
+HWY_ATTR void PackColumns(const Indexed<T>& b, int64_t p0, int64_t depth, int64_t j0, int64_t count,
+                          int64_t width, T* out) {
   if (count > width && Contiguous(b.column + j0, count)) {  // whole lines: memory is read in order
     for (int64_t p = 0; p < depth; ++p) {
       const T* line = b.data + b.row[p0 + p] + b.column[j0];
@@ -55,6 +89,7 @@ void PackColumns(const Indexed<T>& b, int64_t p0, int64_t depth, int64_t j0, int
     }
     return;
   }
+  std::vector<const T*> lines;
   for (int64_t j = 0; j < count; j += width) {
     const int64_t w = std::min(width, count - j);
     const int64_t* column = b.column + j0 + j;
@@ -63,10 +98,9 @@ void PackColumns(const Indexed<T>& b, int64_t p0, int64_t depth, int64_t j0, int
       constexpr int64_t kLines = 128;
       for (int64_t p = 0; p < depth; p += kLines) {
         const int64_t n = std::min(kLines, depth - p);
-        for (int64_t l = 0; l < w; ++l) {
-          const T* line = b.data + b.row[p0 + p] + column[l];
-          for (int64_t q = 0; q < n; ++q) out[(p + q) * width + l] = line[q];
-        }
+        lines.clear();
+        for (int64_t l = 0; l < w; ++l) lines.push_back(b.data + b.row[p0 + p] + column[l]);
+        PackLines(lines, n, width, out + p * width);
         for (int64_t q = 0; w < width && q < n; ++q) {
           std::fill(out + (p + q) * width + w, out + (p + q + 1) * width, T{0});
         }
@@ -88,15 +122,17 @@ void PackColumns(const Indexed<T>& b, int64_t p0, int64_t depth, int64_t j0, int
 
 // Panels of kRows rows: out[panel][p][lane], padded with zeros.
 template <typename T>
-void PackRows(const Indexed<T>& a, int64_t i0, int64_t count, int64_t p0, int64_t depth, T* out) {
+HWY_ATTR void PackRows(const Indexed<T>& a, int64_t i0, int64_t count, int64_t p0, int64_t depth,
+                       T* out) {
   const bool along = Contiguous(a.column + p0, depth);
+  std::vector<const T*> lines;
   for (int64_t i = 0; i < count; i += kRows, out += kRows * depth) {
     if (along && i + kRows <= count) {
-      const T* from = a.data + a.column[p0];
-      const int64_t* row = a.row + i0 + i;
-      for (int64_t p = 0; p < depth; ++p) {
-        for (int64_t l = 0; l < kRows; ++l) out[p * kRows + l] = from[row[l] + p];
+      lines.clear();
+      for (int64_t l = 0; l < kRows; ++l) {
+        lines.push_back(a.data + a.column[p0] + a.row[i0 + i + l]);
       }
+      PackLines(lines, depth, kRows, out);
       continue;
     }
     for (int64_t l = 0; l < kRows; ++l) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -245,7 +246,8 @@ void Gradient(absl::Span<const Literal* const> operands, const Runs& runs, doubl
 }  // namespace
 
 bool BatchNorm(const Instruction& in, absl::Span<const Literal* const> operands,
-               absl::Span<Literal* const> outs, std::string* error, const Written& written) {
+               absl::Span<Literal* const> outs, std::string* error, const Written& written,
+               NormMoments* moments) {
   const Literal& a = *operands[0];
   const Type type = a.shape().type;
   const bool other = in.op == Op::kBatchNormGrad && operands[4]->shape().type != type;
@@ -264,15 +266,19 @@ bool BatchNorm(const Instruction& in, absl::Span<const Literal* const> operands,
       return;
     }
     const bool training = in.op == Op::kBatchNormTraining;
+    const bool known = moments != nullptr && !moments->mean.empty();
     Vector mean(runs.features), variance(runs.features);
-    if (!training) {
+    if (known) {
+      mean = moments->mean;
+      variance = moments->variance;
+    } else if (!training) {
       mean = Load(*operands[3]);
       variance = Load(*operands[4]);
     }
     const Vector scale = Load(*operands[1]), offset = Load(*operands[2]);
     Vector factor(runs.features), addend(runs.features);
     ForRanges(runs, [&](Range range) {
-      if (training) Statistics<T>(a, runs, range, &mean, &variance);
+      if (training && !known) Statistics<T>(a, runs, range, &mean, &variance);
       for (int64_t c = range.first; c < range.last; ++c) {
         factor[c] = scale[c] / std::sqrt(variance[c] + epsilon);
         addend[c] = offset[c] - mean[c] * factor[c];
@@ -282,6 +288,7 @@ bool BatchNorm(const Instruction& in, absl::Span<const Literal* const> operands,
     if (training) {
       Store(mean, outs[1]);
       Store(variance, outs[2]);
+      if (moments != nullptr) *moments = {std::move(mean), std::move(variance)};
     }
   });
 }
@@ -295,8 +302,9 @@ namespace tpuc {
 HWY_EXPORT(BatchNorm);
 
 bool EvalBatchNorm(const Instruction& in, absl::Span<const Literal* const> operands,
-                   absl::Span<Literal* const> outs, std::string* error, const Written& written) {
-  return HWY_DYNAMIC_DISPATCH(BatchNorm)(in, operands, outs, error, written);
+                   absl::Span<Literal* const> outs, std::string* error, const Written& written,
+                   NormMoments* moments) {
+  return HWY_DYNAMIC_DISPATCH(BatchNorm)(in, operands, outs, error, written, moments);
 }
 
 }  // namespace tpuc

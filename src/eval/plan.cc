@@ -136,6 +136,16 @@ void FindKept(const Computation& computation, bool is_body, Plan* plan) {
   }
 }
 
+// Steps that do not run each time are in no loop.
+void KeepApart(Plan* plan) {
+  for (size_t s = 0; plan->keeps && s < plan->steps.size(); ++s) {
+    for (int k = 0; k < plan->together[s]; ++k) {
+      const int i = plan->steps[s + static_cast<size_t>(k)];
+      if (plan->kept[i] || !plan->needed_again[i]) plan->together[s] = 1;
+    }
+  }
+}
+
 // What the root depends on, and what takes random numbers.
 void FindNeeded(const Computation& computation, Plan* plan) {
   const int n = static_cast<int>(computation.instructions.size());
@@ -234,7 +244,7 @@ Plan MakePlan(const Computation& computation, bool is_body) {
   FuseLoops(computation, &plan);
   FindLast(computation, &plan);
   FindKept(computation, is_body, &plan);
-  if (plan.keeps) plan.together.assign(plan.steps.size(), 1);  // some steps run once only
+  KeepApart(&plan);
   return plan;
 }
 

@@ -73,6 +73,7 @@ void Run::Push(Kind kind, const Computation& computation, Operands arguments) {
   frame.kind = kind;
   frame.step = 0;
   frame.loop.reset();
+  frame.moments.clear();
   frame.values.resize(computation.instructions.size());
   const bool again = kept != nullptr && kept->filled;
   frame.needed = again ? &plan.needed_again : &plan.needed;

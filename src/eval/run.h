@@ -10,6 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "src/eval/evaluator.h"
+#include "src/eval/norm.h"
 #include "src/eval/plan.h"
 #include "src/eval/value.h"
 
@@ -38,8 +39,9 @@ class Run {
     Kind kind;
     std::vector<Value> values;
     size_t step = 0;
-    Kept* kept = nullptr;        // to be filled, or null
-    std::unique_ptr<Kept> loop;  // what the body of the loop under way keeps
+    Kept* kept = nullptr;                           // to be filled, or null
+    std::unique_ptr<Kept> loop;                     // what the body of the loop under way keeps
+    absl::flat_hash_map<int, NormMoments> moments;  // of batch-norms that run again
     int next() const { return plan->steps[step]; }
   };
   using Operands = std::vector<Value>;

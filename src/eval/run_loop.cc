@@ -5,7 +5,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "src/eval/fused_loop.h"
-#include "src/eval/norm.h"
 #include "src/eval/run.h"
 
 namespace tpuc {
@@ -128,10 +127,11 @@ bool Run::StepNormLoop(Loop* loop) {
   if (in_place) arrays[0] = normalised;
   const Instruction* failed = nullptr;
   std::string error;
-  const bool ok = EvalBatchNorm(in, arrays, {normalised, &outs[1], &outs[2]}, &error,
-                                [&](int64_t first, int64_t count) {
-                                  if (!failed) failed = loop->code.Run(first, count, &error);
-                                });
+  const auto hand_on = [&](int64_t first, int64_t count) {
+    if (!failed) failed = loop->code.Run(first, count, &error);
+  };
+  const bool ok = EvalBatchNorm(in, arrays, {normalised, &outs[1], &outs[2]}, &error, hand_on,
+                                &frame.moments[position]);
   if (!ok || failed) return Unsupported(failed ? *failed : in, error), false;
   frame.values[position] = Value();
   if (!loop->plan.last[loop->first + 1][0]) {
