@@ -75,17 +75,6 @@ std::string WhyNot(const Instruction& consumer, const Shape& shape) {
   return check(consumer, true);
 }
 
-// Everything that must run before `i`.
-template <typename F>
-void EachBefore(const Instruction& i, const F& f) {
-  for (Instruction* operand : i.operands) f(operand);
-  for (const Attr& attr : i.attrs) {
-    if (const auto* list = std::get_if<std::vector<Instruction*>>(&attr.value)) {
-      for (Instruction* before : *list) f(before);
-    }
-  }
-}
-
 size_t SizeOf(const Instruction& kernel) {
   if (kernel.op != Op::kFusion) return 1;
   return kernel.ComputationAttr(AttrId::kCalls)->instructions.size();
@@ -105,6 +94,18 @@ class Merger {
     }
   };
   static constexpr int64_t kReach = 2 * kMergeReach;  // in slots
+
+  // Everything that must run before `i`.
+  template <typename F>
+  void EachBefore(const Instruction& i, const F& f) const {
+    for (Instruction* operand : i.operands) f(operand);
+    for (const Attr& attr : i.attrs) {
+      if (const auto* list = std::get_if<std::vector<Instruction*>>(&attr.value)) {
+        for (Instruction* before : *list) f(before);
+      }
+    }
+    if (auto it = effect_before_.find(&i); it != effect_before_.end()) f(it->second);
+  }
 
   bool Gone(const Instruction* i) const { return !places_.contains(i); }
   int64_t SlotOf(const Instruction* i) const { return places_.at(i).slot; }
@@ -129,6 +130,8 @@ class Merger {
   absl::flat_hash_map<const Instruction*, Place> places_;
   // In no order; kernels that are gone may still be among them.
   UserMap users_, followers_;  // followers: by control predecessor
+  // Of what has side effects (no kernel that is merged has): the one before it.
+  absl::flat_hash_map<const Instruction*, Instruction*> effect_before_;
 };
 
 Merger::Merger(Module* module, PassContext* context)
@@ -137,10 +140,15 @@ Merger::Merger(Module* module, PassContext* context)
       context_(context),
       slots_(2 * entry_->instructions.size()),
       users_(Users(*entry_)) {
+  Instruction* effect = nullptr;
   for (const auto& i : entry_->instructions) {
     const int64_t slot = 2 * static_cast<int64_t>(places_.size());
     places_[i.get()] = {slot, 0};
     slots_[slot].push_back(i.get());
+    if (HasSideEffect(*i)) {
+      if (effect != nullptr) effect_before_[i.get()] = effect;
+      effect = i.get();
+    }
     for (const Attr& attr : i->attrs) {
       if (const auto* list = std::get_if<std::vector<Instruction*>>(&attr.value)) {
         for (Instruction* before : *list) followers_[before].push_back(i.get());
