@@ -159,6 +159,7 @@ std::optional<Literal> EvaluateOp(Op op, const Shape& shape,
 std::optional<Literal> EvaluateReduce(const Instruction& reduce, const Literal& operand,
                                       const Literal& init, const EvalOptions& options,
                                       std::string* error) {
+  const FlushScope flush;
   if (operand.elided() || init.elided()) {
     *error = "an elided constant has no value";
     return std::nullopt;

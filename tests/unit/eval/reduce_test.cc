@@ -1,6 +1,8 @@
 // The order of a reduce (src/eval/reduce_windows.cc). Expected values are XLA's on a CPU (jax
 // 0.10.2, xla_allow_excess_precision=false): steps that round, initial values that are no identity,
 // and a reducer to which the order of everything shows.
+#include <algorithm>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -203,6 +205,32 @@ TEST(ReduceOrder, NarrowFloatsRoundAfterEachStep) {
     const Literal out = Reduced(*module, x());
     EXPECT_EQ(RealAt(out, 0), row.first);
     EXPECT_EQ(RealAt(out, out.size() - 1), row.last);
+  }
+}
+
+// What folding takes (EvaluateReduce of the instruction) is the run's own value, bit for bit.
+TEST(ReduceOrder, OneInstructionAsInARun) {
+  for (const char* type : {"f16", "f32", "s8", "f8e4m3fnuz"}) {
+    SCOPED_TRACE(type);
+    auto module = Program(type, kAdd, {3, 65}, {0, 1}, "1");
+    ASSERT_TRUE(module);
+    const Instruction& reduce = *module->entry->root;
+    const Literal& init = *reduce.operands[1]->literal;
+    const auto fraction = [](int64_t i) { return static_cast<double>(i % 17) / 16; };
+    const auto subnormal = [](int64_t) { return 1e-39; };
+    for (const Literal& x : {Filled(reduce.operands[0]->shape, fraction),
+                             Filled(reduce.operands[0]->shape, subnormal)}) {
+      std::string error;
+      const auto one = EvaluateReduce(reduce, x, init, {}, &error);
+      ASSERT_TRUE(one) << error;
+      const Literal run = Reduced(*module, x);
+      EXPECT_EQ(std::memcmp(one->bytes(), run.bytes(), run.byte_size()), 0);
+    }
+    std::string error;
+    const Literal x = Filled(reduce.operands[0]->shape, subnormal);
+    const auto zeros = EvaluateReduce(reduce, x, Literal(init.shape()), {}, &error);
+    ASSERT_TRUE(zeros) << error;
+    EXPECT_EQ(RealAt(*zeros, 0), 0);
   }
 }
 
