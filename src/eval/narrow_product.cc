@@ -57,25 +57,61 @@ HWY_ATTR void ShallowVectors(D d, const OffsetRun& run, absl::Span<const T> x, c
   }
 }
 
+// c[j] for all of a run.
+template <typename T>
+HWY_ATTR void ShallowRun(const OffsetRun& run, absl::Span<const T> x, const T* const* line, T* c) {
+  int64_t at = 0;
+  ShallowVectors<hn::ScalableTag<T>, T>({}, run, x, line, &at, c);
+  ShallowVectors<hn::CappedTag<T, 8>, T>({}, run, x, line, &at, c);
+  ShallowVectors<hn::CappedTag<T, 4>, T>({}, run, x, line, &at, c);
+  for (; at < run.count; ++at) {
+    T sum{0};
+    for (size_t p = 0; p < x.size(); ++p) sum += x[p] * line[p][at * run.step];
+    c[at] = sum;
+  }
+}
+
+// Rows of a small image, so many places from one to the next, most of which are in a row; 0 where
+// the runs are not such.
+inline int64_t PitchOf(absl::Span<const OffsetRun> runs, const int64_t* column) {
+  constexpr int64_t kNarrow = 24;  // vectors cover little of shorter rows
+  if (runs.size() < 2 || runs[0].count > kNarrow) return 0;
+  const int64_t pitch = column[runs[1].first] - column[runs[0].first];
+  if (pitch < runs[0].count || pitch > 2 * runs[0].count) return 0;
+  for (size_t r = 0; r < runs.size(); ++r) {
+    const int64_t start = column[runs[0].first] + static_cast<int64_t>(r) * pitch;
+    const bool like_first = runs[r].count == runs[0].count && runs[r].step == 1;
+    if (!like_first || column[runs[r].first] != start) return 0;
+  }
+  return pitch;
+}
+
 template <typename T>
 HWY_ATTR void Shallow(int64_t m, int64_t n, int64_t k, const Indexed<T>& a, const Indexed<T>& b,
                       absl::Span<const OffsetRun> runs, T* c) {
   std::vector<T> x(k);
   std::vector<const T*> line(k);
+  const auto start = [&](const OffsetRun& run) {
+    for (int64_t p = 0; p < k; ++p) line[p] = b.data + b.row[p] + b.column[run.first];
+  };
+  const int64_t pitch = PitchOf(runs, b.column);
+  const int64_t whole = pitch * (static_cast<int64_t>(runs.size()) - 1);
+  std::vector<T> image(pitch > 0 ? whole + runs[0].count : 0);
   for (int64_t i = 0; i < m; ++i, c += n) {
     for (int64_t p = 0; p < k; ++p) x[p] = a.data[a.row[i] + a.column[p]];
-    for (const OffsetRun& run : runs) {
-      for (int64_t p = 0; p < k; ++p) line[p] = b.data + b.row[p] + b.column[run.first];
-      T* to = c + run.first;
-      int64_t at = 0;
-      ShallowVectors<hn::ScalableTag<T>, T>({}, run, x, line.data(), &at, to);
-      ShallowVectors<hn::CappedTag<T, 8>, T>({}, run, x, line.data(), &at, to);
-      ShallowVectors<hn::CappedTag<T, 4>, T>({}, run, x, line.data(), &at, to);
-      for (; at < run.count; ++at) {
-        T sum{0};
-        for (int64_t p = 0; p < k; ++p) sum += x[p] * line[p][at * run.step];
-        to[at] = sum;
+    if (pitch > 0) {  // the places between rows, too: one run instead of many short ones
+      start(runs[0]);
+      ShallowRun<T>({0, static_cast<int64_t>(image.size())}, x, line.data(), image.data());
+      const T* from = image.data();
+      for (const OffsetRun& run : runs) {
+        std::copy_n(from, run.count, c + run.first);
+        from += pitch;
       }
+      continue;
+    }
+    for (const OffsetRun& run : runs) {
+      start(run);
+      ShallowRun<T>(run, x, line.data(), c + run.first);
     }
   }
 }
