@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace tpuc::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
 namespace {
 
 using Vector = std::vector<double>;  // one value a feature
@@ -113,54 +115,62 @@ class Writer {
   T buffer_[kBlock];
 };
 
-// Adds the sums of x[i] - about and of its square, in eight parts that the compiler keeps in
-// vectors.
-template <typename T>
-void AddMoments(const T* x, double about, int64_t n, double* sum, double* squares) {
-  double of_x[8] = {}, of_squares[8] = {};
-  int64_t i = 0;
-  for (; i + 8 <= n; i += 8) {
-    for (int k = 0; k < 8; ++k) {
-      const double value = static_cast<double>(x[i + k]) - about;
-      of_x[k] += value;
-      of_squares[k] += value * value;
-    }
+// Vectors of f64 from T.
+template <class D, typename T>
+HWY_ATTR hn::Vec<D> LoadWide(D d, const T* from) {
+  if constexpr (std::is_same_v<T, float>) {
+    return hn::PromoteTo(d, hn::LoadU(hn::Rebind<float, D>(), from));
+  } else {
+    return hn::LoadU(d, from);
   }
-  for (; i < n; ++i) {
-    const double value = static_cast<double>(x[i]) - about;
-    of_x[0] += value;
-    of_squares[0] += value * value;
-  }
-  for (int k = 1; k < 8; ++k) {
-    of_x[0] += of_x[k];
-    of_squares[0] += of_squares[k];
-  }
-  *sum += of_x[0];
-  *squares += of_squares[0];
 }
 
-// Adds the sums of (x[i] - mean) * y[i] and of y[i], likewise.
-template <typename T>
-void AddSums(const T* x, double mean, const T* y, int64_t n, double* products, double* sum) {
-  double of_products[8] = {}, of_y[8] = {};
+// Two sums over i of (first, second) = f(x[i], y[i]); several of each at once, so that none waits
+// for its last addition.
+template <typename T, typename F>
+HWY_ATTR void AddPairs(const T* x, const T* y, int64_t n, F f, double* first, double* second) {
+  const hn::ScalableTag<double> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto f0 = hn::Zero(d), f1 = hn::Zero(d), f2 = hn::Zero(d), f3 = hn::Zero(d);
+  auto s0 = hn::Zero(d), s1 = hn::Zero(d), s2 = hn::Zero(d), s3 = hn::Zero(d);
   int64_t i = 0;
-  for (; i + 8 <= n; i += 8) {
-    for (int k = 0; k < 8; ++k) {
-      const double value = static_cast<double>(y[i + k]);
-      of_products[k] += (static_cast<double>(x[i + k]) - mean) * value;
-      of_y[k] += value;
-    }
+  for (; i + 4 * lanes <= n; i += 4 * lanes) {
+    f(d, x + i, y + i, f0, s0);
+    f(d, x + i + lanes, y + i + lanes, f1, s1);
+    f(d, x + i + 2 * lanes, y + i + 2 * lanes, f2, s2);
+    f(d, x + i + 3 * lanes, y + i + 3 * lanes, f3, s3);
   }
-  for (; i < n; ++i) {
-    of_products[0] += (static_cast<double>(x[i]) - mean) * static_cast<double>(y[i]);
-    of_y[0] += static_cast<double>(y[i]);
-  }
-  for (int k = 1; k < 8; ++k) {
-    of_products[0] += of_products[k];
-    of_y[0] += of_y[k];
-  }
-  *products += of_products[0];
-  *sum += of_y[0];
+  for (; i + lanes <= n; i += lanes) f(d, x + i, y + i, f0, s0);
+  *first += hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(f0, f1), hn::Add(f2, f3))));
+  *second += hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
+  const hn::CappedTag<double, 1> one;
+  auto f_rest = hn::Zero(one), s_rest = hn::Zero(one);
+  for (; i < n; ++i) f(one, x + i, y + i, f_rest, s_rest);
+  *first += hn::GetLane(f_rest);
+  *second += hn::GetLane(s_rest);
+}
+
+// Adds the sums of x[i] - about and of its square.
+template <typename T>
+HWY_ATTR void AddMoments(const T* x, double about, int64_t n, double* sum, double* squares) {
+  const auto add = [about](auto d, const T* at, const T*, auto& of_x, auto& of_squares) HWY_ATTR {
+    const auto value = hn::Sub(LoadWide(d, at), hn::Set(d, about));
+    of_x = hn::Add(of_x, value);
+    of_squares = hn::MulAdd(value, value, of_squares);
+  };
+  AddPairs(x, x, n, add, sum, squares);
+}
+
+// Adds the sums of (x[i] - mean) * y[i] and of y[i].
+template <typename T>
+HWY_ATTR void AddSums(const T* x, double mean, const T* y, int64_t n, double* products,
+                      double* sum) {
+  const auto add = [mean](auto d, const T* at, const T* of, auto& product, auto& of_y) HWY_ATTR {
+    const auto value = LoadWide(d, of);
+    product = hn::MulAdd(hn::Sub(LoadWide(d, at), hn::Set(d, mean)), value, product);
+    of_y = hn::Add(of_y, value);
+  };
+  AddPairs(x, y, n, add, products, sum);
 }
 
 // Mean and variance in one pass: of the distances from a value near the mean, so that little
@@ -243,6 +253,38 @@ void Gradient(absl::Span<const Literal* const> operands, const Runs& runs, doubl
   Store(d_offset, outs[2]);
 }
 
+// training and inference.
+template <typename T>
+void Normalise(const Instruction& in, absl::Span<const Literal* const> operands, const Runs& runs,
+               double epsilon, absl::Span<Literal* const> outs, const Written& written,
+               NormMoments* moments) {
+  const Literal& a = *operands[0];
+  const bool training = in.op == Op::kBatchNormTraining;
+  const bool known = moments != nullptr && !moments->mean.empty();
+  Vector mean(runs.features), variance(runs.features);
+  if (known) {
+    mean = moments->mean;
+    variance = moments->variance;
+  } else if (!training) {
+    mean = Load(*operands[3]);
+    variance = Load(*operands[4]);
+  }
+  const Vector scale = Load(*operands[1]), offset = Load(*operands[2]);
+  Vector factor(runs.features), addend(runs.features);
+  ForRanges(runs, [&](Range range) {
+    if (training && !known) Statistics<T>(a, runs, range, &mean, &variance);
+    for (int64_t c = range.first; c < range.last; ++c) {
+      factor[c] = scale[c] / std::sqrt(variance[c] + epsilon);
+      addend[c] = offset[c] - mean[c] * factor[c];
+    }
+    Scale<T>(a, runs, range, factor, addend, outs[0], written);
+  });
+  if (!training) return;
+  Store(mean, outs[1]);
+  Store(variance, outs[2]);
+  if (moments != nullptr) *moments = {std::move(mean), std::move(variance)};
+}
+
 }  // namespace
 
 bool BatchNorm(const Instruction& in, absl::Span<const Literal* const> operands,
@@ -260,35 +302,12 @@ bool BatchNorm(const Instruction& in, absl::Span<const Literal* const> operands,
   const Runs runs(a, in.IntAttr(AttrId::kFeatureIndex));
   return VisitCompute(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    if (in.op == Op::kBatchNormGrad) {
+    if constexpr (std::is_floating_point_v<T>) {
+      if (in.op != Op::kBatchNormGrad) {
+        return Normalise<T>(in, operands, runs, epsilon, outs, written, moments);
+      }
       Gradient<T>(operands, runs, epsilon, outs);
       if (written) written(0, a.size());
-      return;
-    }
-    const bool training = in.op == Op::kBatchNormTraining;
-    const bool known = moments != nullptr && !moments->mean.empty();
-    Vector mean(runs.features), variance(runs.features);
-    if (known) {
-      mean = moments->mean;
-      variance = moments->variance;
-    } else if (!training) {
-      mean = Load(*operands[3]);
-      variance = Load(*operands[4]);
-    }
-    const Vector scale = Load(*operands[1]), offset = Load(*operands[2]);
-    Vector factor(runs.features), addend(runs.features);
-    ForRanges(runs, [&](Range range) {
-      if (training && !known) Statistics<T>(a, runs, range, &mean, &variance);
-      for (int64_t c = range.first; c < range.last; ++c) {
-        factor[c] = scale[c] / std::sqrt(variance[c] + epsilon);
-        addend[c] = offset[c] - mean[c] * factor[c];
-      }
-      Scale<T>(a, runs, range, factor, addend, outs[0], written);
-    });
-    if (training) {
-      Store(mean, outs[1]);
-      Store(variance, outs[2]);
-      if (moments != nullptr) *moments = {std::move(mean), std::move(variance)};
     }
   });
 }
