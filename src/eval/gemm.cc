@@ -27,6 +27,20 @@ inline bool Contiguous(const int64_t* offsets, int64_t n) {
   return true;
 }
 
+// Where offsets stop ascending by one: n of them in parts, [0] = 0 and the last = n. Few parts
+// only: empty where they are shorter than pays.
+inline std::vector<int64_t> PartsOf(const int64_t* offsets, int64_t n) {
+  constexpr int64_t kShort = 16;
+  std::vector<int64_t> parts{0};
+  for (int64_t i = 1; i < n; ++i) {
+    if (offsets[i] == offsets[i - 1] + 1) continue;
+    parts.push_back(i);
+    if (static_cast<int64_t>(parts.size()) * kShort > n + kShort) return {};
+  }
+  parts.push_back(n);
+  return parts;
+}
+
 // A line of at most `width` values (two vectors), padded with zeros.
 template <typename T>
 HWY_ATTR void PackLine(const T* from, int64_t n, int64_t width, T* to) {
@@ -90,19 +104,22 @@ HWY_ATTR void PackColumns(const Indexed<T>& b, int64_t p0, int64_t depth, int64_
     return;
   }
   std::vector<const T*> lines;
+  const std::vector<int64_t> parts = PartsOf(b.row + p0, depth);
   for (int64_t j = 0; j < count; j += width) {
     const int64_t w = std::min(width, count - j);
     const int64_t* column = b.column + j0 + j;
     const bool unit = Contiguous(column, w);
-    if (!unit && Contiguous(b.row + p0, depth)) {  // along the depth instead, a few lines at a time
-      constexpr int64_t kLines = 128;
-      for (int64_t p = 0; p < depth; p += kLines) {
-        const int64_t n = std::min(kLines, depth - p);
-        lines.clear();
-        for (int64_t l = 0; l < w; ++l) lines.push_back(b.data + b.row[p0 + p] + column[l]);
-        PackLines(lines, n, width, out + p * width);
-        for (int64_t q = 0; w < width && q < n; ++q) {
-          std::fill(out + (p + q) * width + w, out + (p + q + 1) * width, T{0});
+    if (!unit && !parts.empty()) {  // along the depth instead, a few places at a time
+      constexpr int64_t kPlaces = 128;
+      for (size_t part = 0; part + 1 < parts.size(); ++part) {
+        for (int64_t p = parts[part]; p < parts[part + 1]; p += kPlaces) {
+          const int64_t n = std::min(kPlaces, parts[part + 1] - p);
+          lines.clear();
+          for (int64_t l = 0; l < w; ++l) lines.push_back(b.data + b.row[p0 + p] + column[l]);
+          PackLines(lines, n, width, out + p * width);
+          for (int64_t q = 0; w < width && q < n; ++q) {
+            std::fill(out + (p + q) * width + w, out + (p + q + 1) * width, T{0});
+          }
         }
       }
       out += depth * width;
@@ -124,17 +141,18 @@ HWY_ATTR void PackColumns(const Indexed<T>& b, int64_t p0, int64_t depth, int64_
 template <typename T>
 HWY_ATTR void PackRows(const Indexed<T>& a, int64_t i0, int64_t count, int64_t p0, int64_t depth,
                        T* out) {
-  const bool along = Contiguous(a.column + p0, depth);
+  const std::vector<int64_t> parts = PartsOf(a.column + p0, depth);
   std::vector<const T*> lines;
   for (int64_t i = 0; i < count; i += kRows, out += kRows * depth) {
-    if (along && i + kRows <= count) {
+    for (size_t part = 0; i + kRows <= count && part + 1 < parts.size(); ++part) {
+      const int64_t first = parts[part];
       lines.clear();
       for (int64_t l = 0; l < kRows; ++l) {
-        lines.push_back(a.data + a.column[p0] + a.row[i0 + i + l]);
+        lines.push_back(a.data + a.column[p0 + first] + a.row[i0 + i + l]);
       }
-      PackLines(lines, depth, kRows, out);
-      continue;
+      PackLines(lines, parts[part + 1] - first, kRows, out + first * kRows);
     }
+    if (i + kRows <= count && !parts.empty()) continue;
     for (int64_t l = 0; l < kRows; ++l) {
       if (i + l >= count) {
         for (int64_t p = 0; p < depth; ++p) out[p * kRows + l] = T{0};
