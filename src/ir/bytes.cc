@@ -14,7 +14,14 @@ namespace {
 
 constexpr size_t kChunk = size_t{2} << 20;  // a huge page of x86-64 and of AArch64 with 4 KB pages
 #if defined(__SANITIZE_ADDRESS__)
-constexpr bool kInPages = false;  // where reads beyond an array's end are looked for
+#define TPUC_LOOKS_AT_BOUNDS 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define TPUC_LOOKS_AT_BOUNDS 1
+#endif
+#endif
+#if defined(TPUC_LOOKS_AT_BOUNDS)
+constexpr bool kInPages = false;  // each array has an end of its own
 #else
 constexpr bool kInPages = true;
 #endif
