@@ -13,15 +13,11 @@ namespace tpuc {
 namespace {
 
 constexpr size_t kChunk = size_t{2} << 20;  // a huge page of x86-64 and of AArch64 with 4 KB pages
+// Where reads beyond an array's end are looked for, each has an end of its own.
 #if defined(__SANITIZE_ADDRESS__)
-#define TPUC_LOOKS_AT_BOUNDS 1
+constexpr bool kInPages = false;
 #elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define TPUC_LOOKS_AT_BOUNDS 1
-#endif
-#endif
-#if defined(TPUC_LOOKS_AT_BOUNDS)
-constexpr bool kInPages = false;  // each array has an end of its own
+constexpr bool kInPages = !__has_feature(address_sanitizer);
 #else
 constexpr bool kInPages = true;
 #endif
