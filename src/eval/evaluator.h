@@ -1,6 +1,7 @@
-// The reference evaluator: runs an HLO module on literals, one instruction at a time, simple and
-// right before fast. What XLA computes on a CPU without excess precision (kIeee), or with f32 dots
-// rounded as the MXU rounds them (kChip).
+// The reference evaluator: runs an HLO module on literals, one instruction at a time (element-wise
+// ones on large arrays block by block, fusion.h), simple and right before fast. What XLA computes
+// on a CPU without excess precision (kIeee), or with f32 dots rounded as the MXU rounds them
+// (kChip).
 //
 // Integers wrap; arrays of dynamic dimensions are held at their actual sizes while the program runs
 // and padded with zeros to their bounds where they are results. Random numbers (rng) come from
