@@ -255,12 +255,18 @@ bool EvalReduceInstruction(const Instruction& in, absl::Span<const Literal* cons
                           reducer.root->shape.type == operand.shape().type;
   const bool simple =
       n == 1 && SimpleReducer(reducer, &op) && init.shape().IsScalar() && same_types;
-  const bool like_xla = options.numbers == Numbers::kIeee && n == 1 && operand.size() > 0;
+  const bool like_xla =
+      options.numbers == Numbers::kIeee && n == 1 && operand.size() > 0 && init.shape().IsScalar();
   if (like_xla && (!simple || OrderShows(op, operand, init))) {
     if (!YieldsTypesOf(reducer, outs, error)) return false;
     const std::optional<Combiner> combiner = Combiner::Make(reducer, 1, error);
-    return combiner &&
-           EvalReduceInWindows(*combiner, operand, init, dimensions, options, outs[0], error);
+    if (!combiner) return false;
+    Literal start = init;  // floats of other precision may come
+    if (init.shape().type != outs[0]->shape().type) {
+      start = Literal(Shape::Array(outs[0]->shape().type, {}));
+      if (!EvalConvert(init, &start, error)) return false;
+    }
+    return EvalReduceInWindows(*combiner, operand, start, dimensions, options, outs[0], error);
   }
   if (simple) return EvalSimpleReduce(op, operand, init, dimensions, outs[0], error);
   return EvalGeneralReduce(reducer, operands.subspan(0, n), operands.subspan(n), dimensions,

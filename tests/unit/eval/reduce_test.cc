@@ -248,6 +248,20 @@ ENTRY e { x = bf16[40] parameter(0)  n = f32[] constant(0.0078125)
   EXPECT_EQ(RealAt(Reduced(*module, fives), 0), 200 + 3 * 0.0078125);
 }
 
+// The initial value is narrower than the rest: it is converted, and starts five windows and what
+// they leave.
+TEST(ReduceOrder, NarrowInitialValue) {
+  constexpr char kText[] = R"(HloModule m
+f { p = f16[] parameter(0)  q = f16[] parameter(1)  ROOT r = f16[] add(p, q) }
+ENTRY e { x = f16[129] parameter(0)  n = f8e5m2[] constant(0.5)
+  ROOT r = f16[] reduce(x, n), dimensions={0}, to_apply=f })";
+  DiagSink diags;
+  auto module = ParseHlo(std::make_shared<Source>(Source{"test", kText}), &diags);
+  ASSERT_TRUE(module && VerifyHlo(*module, &diags)) << diags.Render();
+  const Literal ones = Filled(Shape::Array(Type::kF16, {129}), [](int64_t) { return 1; });
+  EXPECT_EQ(RealAt(Reduced(*module, ones), 0), 129 + 6 * 0.5);
+}
+
 // The chip adds the initial value once, and rounds once.
 TEST(ReduceOrder, ChipNumbers) {
   auto module = Program("bf16", kAdd, {65}, {0}, "1");
