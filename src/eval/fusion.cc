@@ -103,7 +103,7 @@ class LoopFinder {
         continue;
       }
       const bool scalar = plan_.splat[i] || At(i).op == Op::kConstant;
-      if (state_[i] == State::kBefore && scalar && CanMove(i)) {
+      if (state_[i] == State::kBefore && scalar && CanMove(i) && !ReadsMember(i)) {
         loop.before.push_back(t);
         continue;
       }
@@ -121,13 +121,16 @@ class LoopFinder {
   bool IsFirstElement(int i, int tuple) const {
     return IsElementOf(i, tuple) && At(i).IntAttr(AttrId::kIndex) == 0;
   }
+  bool ReadsMember(int i) const {
+    return std::any_of(plan_.operands[i].begin(), plan_.operands[i].end(),
+                       [&](int operand) { return state_[operand] == State::kMember; });
+  }
   // Reads a member, or an array that one reads.
   bool ReadsLoop(int i) const {
-    return std::any_of(plan_.operands[i].begin(), plan_.operands[i].end(), [&](int operand) {
-      return !plan_.splat[operand] &&
-             (state_[operand] == State::kMember ||
-              std::find(arrays_.begin(), arrays_.end(), operand) != arrays_.end());
-    });
+    return ReadsMember(i) ||
+           std::any_of(plan_.operands[i].begin(), plan_.operands[i].end(), [&](int operand) {
+             return std::find(arrays_.begin(), arrays_.end(), operand) != arrays_.end();
+           });
   }
   // Its operands are there where the loop begins.
   bool CanMove(int i) const {
