@@ -33,6 +33,9 @@ I* JoinConstants(Rewriter& r, I* i) {
   return r.MakeLike(*i, {A(inner), joined});
 }
 
+// A negation that takes nothing away: f8e8m0fnu has no negative values, and -x is NaN.
+bool Negates(const I* x) { return Has(x, Op::kNegate) && x->shape.type != Type::kF8E8M0FNU; }
+
 I* Unary(Rewriter& r, I* like, Op op, I* x) { return r.Make(op, like->shape, {x}); }
 I* Binary(Rewriter& r, I* like, Op op, I* x, I* y) { return r.Make(op, like->shape, {x, y}); }
 I* SplatLike(Rewriter& r, I* like, double v) {
@@ -62,7 +65,7 @@ I* Logistic(Rewriter& r, I* i) {
   if (!IsSplat(A(i), 1) || !Has(B(i), Op::kAdd)) return nullptr;
   I* sum = B(i);
   I* exp = IsSplat(B(sum), 1) ? A(sum) : IsSplat(A(sum), 1) ? B(sum) : nullptr;
-  if (!exp || !Has(exp, Op::kExponential) || !Has(A(exp), Op::kNegate)) return nullptr;
+  if (!exp || !Has(exp, Op::kExponential) || !Negates(A(exp))) return nullptr;
   return Unary(r, i, Op::kLogistic, A(A(exp)));
 }
 
@@ -97,19 +100,19 @@ absl::Span<const RuleRow> ArithmeticRules() {
     {"c+x -> x+c",             Op::kAdd,       ConstantRight},
     {"x+0 -> x (integer)",     Op::kAdd,       [](Rewriter&, I* i) { return IsZeroInteger(i, B(i)) ? A(i) : nullptr; }},
     {"x+(-0.0) -> x",          Op::kAdd,       [](Rewriter&, I* i) { return IsFloatArray(i) && IsNegativeZero(B(i)) ? A(i) : nullptr; }},
-    {"x+(-y) -> x-y",          Op::kAdd,       [](Rewriter& r, I* i) { return Has(B(i), Op::kNegate) ? Binary(r, i, Op::kSubtract, A(i), A(B(i))) : nullptr; }},
-    {"(-x)+y -> y-x",          Op::kAdd,       [](Rewriter& r, I* i) { return Has(A(i), Op::kNegate) ? Binary(r, i, Op::kSubtract, B(i), A(A(i))) : nullptr; }},
+    {"x+(-y) -> x-y",          Op::kAdd,       [](Rewriter& r, I* i) { return Negates(B(i)) ? Binary(r, i, Op::kSubtract, A(i), A(B(i))) : nullptr; }},
+    {"(-x)+y -> y-x",          Op::kAdd,       [](Rewriter& r, I* i) { return Negates(A(i)) ? Binary(r, i, Op::kSubtract, B(i), A(A(i))) : nullptr; }},
     {"(x+c)+d -> x+(c+d)",     Op::kAdd,       JoinConstants},
 
     {"x-0 -> x",               Op::kSubtract,  [](Rewriter&, I* i) { return IsPositiveZero(B(i)) ? A(i) : nullptr; }},
-    {"x-(-y) -> x+y",          Op::kSubtract,  [](Rewriter& r, I* i) { return Has(B(i), Op::kNegate) ? Binary(r, i, Op::kAdd, A(i), A(B(i))) : nullptr; }},
+    {"x-(-y) -> x+y",          Op::kSubtract,  [](Rewriter& r, I* i) { return Negates(B(i)) ? Binary(r, i, Op::kAdd, A(i), A(B(i))) : nullptr; }},
     {"x-x -> 0 (integer)",     Op::kSubtract,  [](Rewriter& r, I* i) { return IsIntegerArray(i) && A(i) == B(i) && !IsSplat(A(i)) ? SplatLike(r, i, 0) : nullptr; }},
 
     {"c*x -> x*c",             Op::kMultiply,  ConstantRight},
     {"x*1 -> x",               Op::kMultiply,  [](Rewriter&, I* i) { return IsSplat(B(i), 1) ? A(i) : nullptr; }},
     {"x*(-1) -> -x",           Op::kMultiply,  [](Rewriter& r, I* i) { return IsSplat(B(i), -1) ? Unary(r, i, Op::kNegate, A(i)) : nullptr; }},
     {"x*0 -> 0 (integer)",     Op::kMultiply,  [](Rewriter& r, I* i) { return IsZeroInteger(i, B(i)) ? SplatLike(r, i, 0) : nullptr; }},
-    {"(-x)*(-y) -> x*y",       Op::kMultiply,  [](Rewriter& r, I* i) { return Has(A(i), Op::kNegate) && Has(B(i), Op::kNegate) ? Binary(r, i, Op::kMultiply, A(A(i)), A(B(i))) : nullptr; }},
+    {"(-x)*(-y) -> x*y",       Op::kMultiply,  [](Rewriter& r, I* i) { return Negates(A(i)) && Negates(B(i)) ? Binary(r, i, Op::kMultiply, A(A(i)), A(B(i))) : nullptr; }},
     {"(x*c)*d -> x*(c*d)",     Op::kMultiply,  JoinConstants},
 
     {"x/1 -> x",               Op::kDivide,    [](Rewriter&, I* i) { return IsSplat(B(i), 1) ? A(i) : nullptr; }},
@@ -127,9 +130,9 @@ absl::Span<const RuleRow> ArithmeticRules() {
     {"x^0 -> 1",               Op::kPower,     [](Rewriter& r, I* i) { return IsSplat(B(i), 0) ? SplatLike(r, i, 1) : nullptr; }},
     {"x^-1 ~ 1/x",             Op::kPower,     [](Rewriter& r, I* i) { return IsFloatArray(i) && IsSplat(B(i), -1) ? Binary(r, i, Op::kDivide, SplatLike(r, i, 1), A(i)) : nullptr; }},
 
-    {"-(-x) -> x",             Op::kNegate,    [](Rewriter&, I* i) { return Has(A(i), Op::kNegate) ? A(A(i)) : nullptr; }},
+    {"-(-x) -> x",             Op::kNegate,    [](Rewriter&, I* i) { return Negates(A(i)) ? A(A(i)) : nullptr; }},
     {"abs(abs(x)) -> abs(x)",  Op::kAbs,       [](Rewriter&, I* i) { return Has(A(i), Op::kAbs) ? A(i) : nullptr; }},
-    {"abs(-x) -> abs(x)",      Op::kAbs,       [](Rewriter& r, I* i) { return Has(A(i), Op::kNegate) && IsFloatArray(i) ? Unary(r, i, Op::kAbs, A(A(i))) : nullptr; }},
+    {"abs(-x) -> abs(x)",      Op::kAbs,       [](Rewriter& r, I* i) { return Negates(A(i)) && IsFloatArray(i) ? Unary(r, i, Op::kAbs, A(A(i))) : nullptr; }},
     {"abs(x*x) -> x*x",        Op::kAbs,       [](Rewriter&, I* i) { return Has(A(i), Op::kMultiply) && A(A(i)) == B(A(i)) && IsFloatArray(A(i)) ? A(i) : nullptr; }},
 
     {"max(x,x) -> x",          Op::kMaximum,   [](Rewriter&, I* i) { return A(i) == B(i) ? A(i) : nullptr; }},

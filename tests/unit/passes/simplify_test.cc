@@ -141,6 +141,10 @@ const Case kCases[] = {
      "k = f32[] constant(-1);c = f32[4,8] broadcast(k),dimensions={};ROOT r = f32[4,8] power(x,c)",
      "constant broadcast divide"},
     {"-(-x) -> x", "k = f32[4,8] negate(x);ROOT r = f32[4,8] negate(k)", ""},
+    // f8e8m0fnu has no negative values: -x is NaN.
+    {"",
+     "k = f8e8m0fnu[4,8] convert(x);l = f8e8m0fnu[4,8] negate(k);ROOT r = f8e8m0fnu[4,8] negate(l)",
+     "convert negate negate"},
     {"abs(abs(x)) -> abs(x)", "k = f32[4,8] abs(x);ROOT r = f32[4,8] abs(k)", "abs"},
     {"abs(-x) -> abs(x)", "k = f32[4,8] negate(x);ROOT r = f32[4,8] abs(k)", "abs"},
     {"abs(x*x) -> x*x", "k = f32[4,8] multiply(x,x);ROOT r = f32[4,8] abs(k)", "multiply"},
