@@ -116,71 +116,124 @@ HWY_ATTR void Shallow(int64_t m, int64_t n, int64_t k, const Indexed<T>& a, cons
   }
 }
 
-// Adds products of the run's places from *at on to the first lanes of `sums`, as many as vectors of
-// D cover. Three columns share the row: b[0..2], sums of `lanes` each.
-template <class D, typename T>
-HWY_ATTR void DeepVectors(D d, const OffsetRun& run, const T* a, const T* const* b, int64_t columns,
-                          int64_t stride, int64_t* at, T* sums) {
+// A vector of the next values at a step of 1 or 2. Of these there are as many as lanes, and one
+// more.
+template <int kStep, class D, typename T>
+HWY_INLINE HWY_ATTR hn::Vec<D> LoadAll(D d, const T* from) {
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (kStep == 2) {
+    return hn::ConcatEven(d, hn::LoadU(d, from + hn::Lanes(d)), hn::LoadU(d, from));
+  }
+#endif
+  return hn::LoadU(d, from);
+}
+
+// The same of `left` values, at most as many as lanes, and zeros after them. Only where a vector
+// can be loaded in part.
+template <int kStep, class D, typename T>
+HWY_INLINE HWY_ATTR hn::Vec<D> LoadSome(D d, const T* from, size_t left) {
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (kStep == 2) {
+    const size_t lanes = hn::Lanes(d), wide = 2 * left - 1, low = std::min(wide, lanes);
+    return hn::ConcatEven(d, hn::MaskedLoad(hn::FirstN(d, wide - low), d, from + lanes),
+                          hn::MaskedLoad(hn::FirstN(d, low), d, from));
+  }
+#endif
+  return hn::MaskedLoad(hn::FirstN(d, left), d, from);
+}
+
+// Sums over the runs' places of a * b[0], a * b[1] and a * b[2], in the lanes of sums[0..2]; what
+// vectors do not cover, one by one, in their first lanes.
+template <int kStep, int kOther, typename T>
+HWY_ATTR void DeepColumns(const T* a, const int64_t* a_at, const T* const* b, const int64_t* b_at,
+                          absl::Span<const OffsetRun> runs, T* sums) {
+  const hn::ScalableTag<T> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const int64_t vectors = std::min(Loadable(d, run.count - *at, run.step),
-                                   Loadable(d, run.count - *at, run.other_step));
-  if (vectors <= 0) return;
-  const int64_t end = *at + vectors * lanes;
-  if (columns == 3) {
-    auto s0 = hn::LoadU(d, sums), s1 = hn::LoadU(d, sums + stride);
-    auto s2 = hn::LoadU(d, sums + 2 * stride);
-    for (int64_t i = *at; i < end; i += lanes) {
-      const auto x = LoadStep(d, a + i * run.step, run.step);
-      s0 = hn::MulAdd(x, LoadStep(d, b[0] + i * run.other_step, run.other_step), s0);
-      s1 = hn::MulAdd(x, LoadStep(d, b[1] + i * run.other_step, run.other_step), s1);
-      s2 = hn::MulAdd(x, LoadStep(d, b[2] + i * run.other_step, run.other_step), s2);
+  auto s0 = hn::LoadU(d, sums), s1 = hn::LoadU(d, sums + lanes),
+       s2 = hn::LoadU(d, sums + 2 * lanes);
+  T rest[3] = {};
+  for (const OffsetRun& run : runs) {
+    const T* x = a + a_at[run.first];
+    const T *y0 = b[0] + b_at[run.first], *y1 = b[1] + b_at[run.first],
+            *y2 = b[2] + b_at[run.first];
+    int64_t i = 0;
+    for (; i + lanes < run.count; i += lanes) {
+      const auto v = LoadAll<kStep>(d, x + i * kStep);
+      s0 = hn::MulAdd(v, LoadAll<kOther>(d, y0 + i * kOther), s0);
+      s1 = hn::MulAdd(v, LoadAll<kOther>(d, y1 + i * kOther), s1);
+      s2 = hn::MulAdd(v, LoadAll<kOther>(d, y2 + i * kOther), s2);
     }
-    hn::StoreU(s0, d, sums);
-    hn::StoreU(s1, d, sums + stride);
-    hn::StoreU(s2, d, sums + 2 * stride);
-  } else {
-    for (int64_t j = 0; j < columns; ++j) {
-      auto sum = hn::LoadU(d, sums + j * stride);
-      for (int64_t i = *at; i < end; i += lanes) {
-        sum = hn::MulAdd(LoadStep(d, a + i * run.step, run.step),
-                         LoadStep(d, b[j] + i * run.other_step, run.other_step), sum);
-      }
-      hn::StoreU(sum, d, sums + j * stride);
+    if constexpr (!HWY_MEM_OPS_MIGHT_FAULT) {
+      const size_t left = static_cast<size_t>(run.count - i);
+      const auto v = LoadSome<kStep>(d, x + i * kStep, left);
+      s0 = hn::MulAdd(v, LoadSome<kOther>(d, y0 + i * kOther, left), s0);
+      s1 = hn::MulAdd(v, LoadSome<kOther>(d, y1 + i * kOther, left), s1);
+      s2 = hn::MulAdd(v, LoadSome<kOther>(d, y2 + i * kOther, left), s2);
+      continue;
+    }
+    for (; i < run.count; ++i) {
+      rest[0] += x[i * kStep] * y0[i * kOther];
+      rest[1] += x[i * kStep] * y1[i * kOther];
+      rest[2] += x[i * kStep] * y2[i * kOther];
     }
   }
-  *at = end;
+  hn::StoreU(s0, d, sums);
+  hn::StoreU(s1, d, sums + lanes);
+  hn::StoreU(s2, d, sums + 2 * lanes);
+  for (int64_t l = 0; l < 3; ++l) sums[l * lanes] += rest[l];
+}
+
+// One run at any step.
+template <typename T>
+void DeepRun(const T* a, const int64_t* a_at, const T* const* b, const int64_t* b_at,
+             const OffsetRun& run, int64_t lanes, T* sums) {
+  for (int64_t l = 0; l < 3; ++l) {
+    const T *x = a + a_at[run.first], *y = b[l] + b_at[run.first];
+    for (int64_t i = 0; i < run.count; ++i) {
+      sums[l * lanes] += x[i * run.step] * y[i * run.other_step];
+    }
+  }
 }
 
 template <typename T>
 HWY_ATTR void Deep(int64_t m, int64_t n, const Indexed<T>& a, const Indexed<T>& b,
                    absl::Span<const OffsetRun> runs, T* c) {
+  constexpr size_t kNear = 16;  // runs whose places stay near while all columns take them
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
-  std::vector<T> sums(m * n * lanes, T{0});
-  for (const OffsetRun& run : runs) {
+  const int64_t triples = (n + 2) / 3;
+  std::vector<T> sums(m * triples * 3 * lanes, T{0});
+  for (size_t first = 0; first < runs.size(); first += kNear) {
+    const absl::Span<const OffsetRun> some = runs.subspan(first, kNear);
     T* to = sums.data();
     for (int64_t i = 0; i < m; ++i) {
-      const T* left = a.data + a.row[i] + a.column[run.first];
-      for (int64_t j = 0; j < n; j += 3) {
-        const int64_t columns = std::min<int64_t>(3, n - j);
-        const T* right[3];
-        for (int64_t l = 0; l < columns; ++l) {
-          right[l] = b.data + b.row[run.first] + b.column[j + l];
-        }
-        int64_t at = 0;
-        DeepVectors<hn::ScalableTag<T>, T>({}, run, left, right, columns, lanes, &at, to);
-        DeepVectors<hn::CappedTag<T, 8>, T>({}, run, left, right, columns, lanes, &at, to);
-        DeepVectors<hn::CappedTag<T, 4>, T>({}, run, left, right, columns, lanes, &at, to);
-        for (int64_t l = 0; l < columns; ++l, to += lanes) {
-          for (int64_t i = at; i < run.count; ++i) {
-            to[0] += left[i * run.step] * right[l][i * run.other_step];
-          }
+      for (int64_t j = 0; j < n; j += 3, to += 3 * lanes) {
+        const T* columns[3];
+        for (int64_t l = 0; l < 3; ++l) columns[l] = b.data + b.column[std::min(j + l, n - 1)];
+        const T* row = a.data + a.row[i];
+        const auto all = [&](int64_t step, int64_t other) {
+          return std::all_of(some.begin(), some.end(), [&](const OffsetRun& run) {
+            return run.step == step && run.other_step == other;
+          });
+        };
+        if (all(1, 1)) {
+          DeepColumns<1, 1>(row, a.column, columns, b.row, some, to);
+        } else if (all(1, 2)) {
+          DeepColumns<1, 2>(row, a.column, columns, b.row, some, to);
+        } else if (all(2, 1)) {
+          DeepColumns<2, 1>(row, a.column, columns, b.row, some, to);
+        } else {
+          for (const OffsetRun& run : some) DeepRun(row, a.column, columns, b.row, run, lanes, to);
         }
       }
     }
   }
-  for (int64_t i = 0; i < m * n; ++i) {
-    c[i] = T{0};
-    for (int64_t l = 0; l < lanes; ++l) c[i] += sums[i * lanes + l];
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      const T* from = sums.data() + (i * triples * 3 + j) * lanes;
+      T sum{0};
+      for (int64_t l = 0; l < lanes; ++l) sum += from[l];
+      *c++ = sum;
+    }
   }
 }
 
