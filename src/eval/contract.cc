@@ -56,11 +56,13 @@ const T* Values(const Literal& x, Type result, bool round, std::vector<T>* own) 
 }
 
 // Few results of much depth that both operands hold in long runs (the gradient of a depthwise
-// convolution's kernel). No runs where it is not so.
+// convolution's kernel), or columns of which panels would be mostly empty. No runs where it is not
+// so.
 std::vector<OffsetRun> DeepRuns(const Side& lhs, const Side& rhs) {
-  constexpr size_t kFewResults = 64, kDeep = 1024;
-  const size_t depth = lhs.contract.size();
-  if (lhs.free.size() * rhs.free.size() > kFewResults || depth < kDeep) return {};
+  constexpr size_t kFewResults = 64, kFewColumns = 12, kMostResults = 512, kDeep = 1024;
+  const size_t depth = lhs.contract.size(), results = lhs.free.size() * rhs.free.size();
+  const size_t most = rhs.free.size() <= kFewColumns ? kMostResults : kFewResults;
+  if (results > most || depth < kDeep) return {};
   std::vector<OffsetRun> runs = CommonRuns(lhs.contract, rhs.contract);
   if (runs.size() * 6 > depth) runs.clear();
   return runs;

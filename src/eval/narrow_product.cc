@@ -142,9 +142,9 @@ HWY_INLINE HWY_ATTR hn::Vec<D> LoadSome(D d, const T* from, size_t left) {
   return hn::MaskedLoad(hn::FirstN(d, left), d, from);
 }
 
-// Sums over the runs' places of a * b[0], a * b[1] and a * b[2], in the lanes of sums[0..2]; what
-// vectors do not cover, one by one, in their first lanes.
-template <int kStep, int kOther, typename T>
+// Sums over the runs' places (kStep apart in b) of a * b[0], a * b[1] and a * b[2], in the lanes of
+// sums[0..2]; what vectors do not cover, one by one, in their first lanes.
+template <int kStep, typename T>
 HWY_ATTR void DeepColumns(const T* a, const int64_t* a_at, const T* const* b, const int64_t* b_at,
                           absl::Span<const OffsetRun> runs, T* sums) {
   const hn::ScalableTag<T> d;
@@ -158,23 +158,23 @@ HWY_ATTR void DeepColumns(const T* a, const int64_t* a_at, const T* const* b, co
             *y2 = b[2] + b_at[run.first];
     int64_t i = 0;
     for (; i + lanes < run.count; i += lanes) {
-      const auto v = LoadAll<kStep>(d, x + i * kStep);
-      s0 = hn::MulAdd(v, LoadAll<kOther>(d, y0 + i * kOther), s0);
-      s1 = hn::MulAdd(v, LoadAll<kOther>(d, y1 + i * kOther), s1);
-      s2 = hn::MulAdd(v, LoadAll<kOther>(d, y2 + i * kOther), s2);
+      const auto v = LoadAll<1>(d, x + i);
+      s0 = hn::MulAdd(v, LoadAll<kStep>(d, y0 + i * kStep), s0);
+      s1 = hn::MulAdd(v, LoadAll<kStep>(d, y1 + i * kStep), s1);
+      s2 = hn::MulAdd(v, LoadAll<kStep>(d, y2 + i * kStep), s2);
     }
     if constexpr (!HWY_MEM_OPS_MIGHT_FAULT) {
       const size_t left = static_cast<size_t>(run.count - i);
-      const auto v = LoadSome<kStep>(d, x + i * kStep, left);
-      s0 = hn::MulAdd(v, LoadSome<kOther>(d, y0 + i * kOther, left), s0);
-      s1 = hn::MulAdd(v, LoadSome<kOther>(d, y1 + i * kOther, left), s1);
-      s2 = hn::MulAdd(v, LoadSome<kOther>(d, y2 + i * kOther, left), s2);
+      const auto v = LoadSome<1>(d, x + i, left);
+      s0 = hn::MulAdd(v, LoadSome<kStep>(d, y0 + i * kStep, left), s0);
+      s1 = hn::MulAdd(v, LoadSome<kStep>(d, y1 + i * kStep, left), s1);
+      s2 = hn::MulAdd(v, LoadSome<kStep>(d, y2 + i * kStep, left), s2);
       continue;
     }
     for (; i < run.count; ++i) {
-      rest[0] += x[i * kStep] * y0[i * kOther];
-      rest[1] += x[i * kStep] * y1[i * kOther];
-      rest[2] += x[i * kStep] * y2[i * kOther];
+      rest[0] += x[i] * y0[i * kStep];
+      rest[1] += x[i] * y1[i * kStep];
+      rest[2] += x[i] * y2[i * kStep];
     }
   }
   hn::StoreU(s0, d, sums);
@@ -216,11 +216,9 @@ HWY_ATTR void Deep(int64_t m, int64_t n, const Indexed<T>& a, const Indexed<T>& 
           });
         };
         if (all(1, 1)) {
-          DeepColumns<1, 1>(row, a.column, columns, b.row, some, to);
+          DeepColumns<1>(row, a.column, columns, b.row, some, to);
         } else if (all(1, 2)) {
-          DeepColumns<1, 2>(row, a.column, columns, b.row, some, to);
-        } else if (all(2, 1)) {
-          DeepColumns<2, 1>(row, a.column, columns, b.row, some, to);
+          DeepColumns<2>(row, a.column, columns, b.row, some, to);
         } else {
           for (const OffsetRun& run : some) DeepRun(row, a.column, columns, b.row, run, lanes, to);
         }
