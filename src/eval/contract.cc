@@ -64,8 +64,15 @@ std::vector<OffsetRun> DeepRuns(const Side& lhs, const Side& rhs) {
   const size_t most = rhs.free.size() <= kFewColumns ? kMostResults : kFewResults;
   if (results > most || depth < kDeep) return {};
   std::vector<OffsetRun> runs = CommonRuns(lhs.contract, rhs.contract);
-  if (runs.size() * 6 > depth) runs.clear();
-  return runs;
+  if (runs.size() * 6 > depth) return {};
+  constexpr int64_t kNear = 1024;  // places that stay in the cache while all results take them
+  std::vector<OffsetRun> parts;
+  for (const OffsetRun& run : runs) {
+    for (int64_t i = 0; i < run.count; i += kNear) {
+      parts.push_back({run.first + i, std::min(kNear, run.count - i), run.step, run.other_step});
+    }
+  }
+  return parts;
 }
 
 template <typename T>
