@@ -137,7 +137,9 @@ bool EvalDynamicUpdateSlice(absl::Span<const Literal* const> operands, Literal* 
 
 bool EvalGather(const Literal& operand, const Literal& indices, absl::Span<const Attr> attrs,
                 Literal* out, std::string*) {
-  if (operand.size() == 0) return true;  // slices of nothing: zeros
+  const Ints sizes = IntsOf(attrs, AttrId::kSliceSizes);
+  const bool empty = std::find(sizes.begin(), sizes.end(), 0) != sizes.end();
+  if (operand.size() == 0 || empty) return true;  // slices of nothing: zeros
   WindowNumbers numbers;
   numbers.window_dims = IntsOf(attrs, AttrId::kOffsetDims);
   numbers.hidden = IntsOf(attrs, AttrId::kCollapsedSliceDims);
@@ -147,7 +149,6 @@ bool EvalGather(const Literal& operand, const Literal& indices, absl::Span<const
                         numbers.array_batch.end());
   numbers.index_map = IntsOf(attrs, AttrId::kStartIndexMap);
   numbers.index_vector_dim = IntOf(attrs, AttrId::kIndexVectorDim);
-  const Ints sizes = IntsOf(attrs, AttrId::kSliceSizes);
   numbers.sizes.assign(sizes.begin(), sizes.end());
   const Windows windows =
       FindWindows(operand.shape().dims, indices, out->shape().dims, numbers, /*clamp=*/true);

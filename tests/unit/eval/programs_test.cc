@@ -158,6 +158,11 @@ ENTRY e { x = s32[4] constant({1,2,3,4})  u = s32[2] constant({8,9})  i = u8[] c
 ENTRY e { x = f32[3,2] constant({{0,1},{10,11},{20,21}})  i = s32[3] constant({2, -1, 5})
   ROOT g = f32[3,2] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,2} })",
          {20, 21, 0, 1, 20, 21}});
+  Check({"gather of empty slices: zeros, as XLA",
+         R"(
+ENTRY e { x = f32[3,2] constant({{0,1},{10,11},{20,21}})  i = s32[1] constant({2})
+  ROOT g = f32[1,2] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={0,2} })",
+         {0, 0}});
   Check({"gather with windows before batches and a batching dimension",
          R"(
 ENTRY e { x = s32[2,3] constant({{0,1,2},{3,4,5}})  i = s32[2,2] constant({{0,2},{1,0}})
