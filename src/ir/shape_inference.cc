@@ -197,10 +197,25 @@ bool Clamp(const Instruction& instruction, Shape* result, std::string* error) {
 }
 
 bool Map(const Instruction& instruction, Shape* result, std::string* error) {
-  const Shape* root = &instruction.ComputationAttr(AttrId::kToApply)->root->shape;
+  const Computation& body = *instruction.ComputationAttr(AttrId::kToApply);
+  const Shape* root = &body.root->shape;
   if (root->IsTuple() && root->elements.size() == 1) root = &root->elements[0];  // as XLA does
-  for (size_t i = 1; i < instruction.operands.size(); ++i) {
-    if (!SameShapes(instruction, 0, static_cast<int64_t>(i), false, error)) return false;
+  const std::vector<Instruction*> parameters = body.Parameters();
+  const size_t n = instruction.operands.size();
+  if (parameters.size() != n) {
+    *error = absl::StrCat("map of ", n, " operand", n == 1 ? "" : "s", " needs a computation of ",
+                          n, " parameter", n == 1 ? "" : "s", "; '", body.name, "' has ",
+                          parameters.size());
+    return false;
+  }
+  for (size_t i = 0; i < n; ++i) {
+    if (i > 0 && !SameShapes(instruction, 0, static_cast<int64_t>(i), false, error)) return false;
+    const Shape given = Shape::Array(instruction.operands[i]->shape.type, {});
+    if (SameDims(parameters[i]->shape, given)) continue;
+    *error = absl::StrCat("parameter ", i, " of '", body.name, "' is ",
+                          ToString(parameters[i]->shape, false), "; map gives it ",
+                          ToString(given, false));
+    return false;
   }
   *result = WithType(instruction.operands[0]->shape, root->type);
   if (root->IsScalar()) return true;
