@@ -204,20 +204,21 @@ HWY_ATTR void Deep(int64_t m, int64_t n, const Indexed<T>& a, const Indexed<T>& 
   std::vector<T> sums(m * triples * 3 * lanes, T{0});
   for (size_t first = 0; first < runs.size(); first += kNear) {
     const absl::Span<const OffsetRun> some = runs.subspan(first, kNear);
+    const auto all = [&](int64_t step, int64_t other) {
+      return std::all_of(some.begin(), some.end(), [&](const OffsetRun& run) {
+        return run.step == step && run.other_step == other;
+      });
+    };
+    const bool together = all(1, 1), every_second = all(1, 2);
     T* to = sums.data();
     for (int64_t i = 0; i < m; ++i) {
       for (int64_t j = 0; j < n; j += 3, to += 3 * lanes) {
         const T* columns[3];
         for (int64_t l = 0; l < 3; ++l) columns[l] = b.data + b.column[std::min(j + l, n - 1)];
         const T* row = a.data + a.row[i];
-        const auto all = [&](int64_t step, int64_t other) {
-          return std::all_of(some.begin(), some.end(), [&](const OffsetRun& run) {
-            return run.step == step && run.other_step == other;
-          });
-        };
-        if (all(1, 1)) {
+        if (together) {
           DeepColumns<1>(row, a.column, columns, b.row, some, to);
-        } else if (all(1, 2)) {
+        } else if (every_second) {
           DeepColumns<2>(row, a.column, columns, b.row, some, to);
         } else {
           for (const OffsetRun& run : some) DeepRun(row, a.column, columns, b.row, run, lanes, to);

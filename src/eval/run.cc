@@ -200,6 +200,18 @@ bool Run::Next() {
   return Step(*frame.computation->instructions[frame.next()]);
 }
 
+// The operands of the step at hand. The last reader takes a value out of the frame, so that its
+// memory ends with the reader.
+void Run::TakeOperands(Operands* operands) {
+  Frame& frame = Top();
+  const std::vector<int>& places = frame.plan->operands[frame.next()];
+  operands->clear();
+  for (size_t j = 0; j < places.size(); ++j) {
+    Value& value = frame.values[places[j]];
+    operands->push_back(frame.plan->last[frame.step][j] ? std::exchange(value, Value()) : value);
+  }
+}
+
 // Runs one instruction of the top frame, or enters the computation it calls.
 bool Run::Step(const Instruction& in) {
   Frame& frame = Top();
@@ -213,13 +225,8 @@ bool Run::Step(const Instruction& in) {
     Finish(std::move(value));
     return true;
   }
-  // The last reader takes a value out of the frame, so that its memory ends with the reader.
   Operands& operands = operands_;
-  operands.clear();
-  for (size_t j = 0; j < places.size(); ++j) {
-    Value& value = frame.values[places[j]];
-    operands.push_back(frame.plan->last[frame.step][j] ? std::exchange(value, Value()) : value);
-  }
+  TakeOperands(&operands);
   switch (in.op) {
     case Op::kCall:
       return Call(in, Kind::kCall, *in.ComputationAttr(AttrId::kToApply), std::move(operands));

@@ -53,6 +53,7 @@ class Run {
   bool Return();
   bool Step(const Instruction& in);
   bool Next();
+  void TakeOperands(Operands* operands);
   bool Branch(const Instruction& in, Operands* operands);
   void Finish(Value value);
   Frame& Top() { return frames_[depth_ - 1]; }

@@ -105,14 +105,10 @@ bool Run::StepNormLoop(Loop* loop) {
   Frame& frame = Top();
   const int position = frame.next(), element = loop->plan.steps[loop->first + 1];
   const Instruction& in = *frame.computation->instructions[position];
-  const std::vector<int>& places = loop->plan.operands[position];
   Operands operands;
+  TakeOperands(&operands);
   std::vector<const Literal*> arrays;
-  for (size_t j = 0; j < places.size(); ++j) {
-    Value& value = frame.values[places[j]];
-    operands.push_back(loop->plan.last[loop->first][j] ? std::exchange(value, Value()) : value);
-    arrays.push_back(operands.back().literal);
-  }
+  for (const Value& operand : operands) arrays.push_back(operand.literal);
   std::vector<Literal> outs;
   if (!Allocate(in, in.shape.elements, &arrays, &operands, &outs)) return false;
   const bool in_place = arrays[0] == &outs[0];
