@@ -8,24 +8,15 @@
 #include <string>
 #include <vector>
 
-#include "grammar/hlo/parser.h"
 #include "gtest/gtest.h"
 #include "src/eval/evaluator.h"
 #include "src/eval/plan.h"
+#include "tests/unit/eval/modules.h"
 
 namespace tpuc {
 namespace {
 
 constexpr int64_t kSize = 200000;  // more than a loop's least, no multiple of a block
-
-std::unique_ptr<Module> Parse(const std::string& body) {
-  auto source = std::make_shared<Source>();
-  source->text = "HloModule m\n" + body;
-  DiagSink diags;
-  auto module = ParseHlo(source, &diags);
-  EXPECT_TRUE(module) << diags.Render();
-  return module;
-}
 
 // The names of each loop's steps.
 std::vector<std::vector<std::string>> Loops(const Module& module) {

@@ -13,18 +13,10 @@
 #include "gtest/gtest.h"
 #include "src/eval/evaluator.h"
 #include "src/eval/plan.h"
+#include "tests/unit/eval/modules.h"
 
 namespace tpuc {
 namespace {
-
-std::unique_ptr<Module> Parse(const std::string& body) {
-  auto source = std::make_shared<Source>();
-  source->text = "HloModule m\n" + body;
-  DiagSink diags;
-  auto module = ParseHlo(source, &diags);
-  EXPECT_TRUE(module) << diags.Render();
-  return module;
-}
 
 // Walks the plan as a run does: a value is there from its step until it is read last.
 void Walk(const Computation& computation, const Plan& plan) {

@@ -9,12 +9,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "grammar/hlo/parser.h"
 #include "gtest/gtest.h"
 #include "src/eval/evaluator.h"
 #include "src/ir/native.h"
 #include "src/ir/op_table.h"
-#include "src/ir/verifier.h"
+#include "tests/unit/eval/modules.h"
 
 namespace tpuc {
 namespace {
@@ -38,10 +37,7 @@ std::unique_ptr<Module> Program(absl::string_view type, absl::string_view body, 
                    "] reduce(x, n), dimensions={", absl::StrJoin(reduced, ","),
                    "}, to_apply=f }\n"),
       {{"T[", absl::StrCat(type, "[")}});
-  DiagSink diags;
-  auto module = ParseHlo(std::make_shared<Source>(Source{"test", text}), &diags);
-  EXPECT_TRUE(module && VerifyHlo(*module, &diags)) << diags.Render() << text;
-  return module;
+  return Parse(text);
 }
 
 template <typename F>
@@ -241,9 +237,8 @@ TEST(ReduceOrder, MixedTypes) {
 f { p = f32[] parameter(0)  q = f32[] parameter(1)  ROOT r = f32[] add(p, q) }
 ENTRY e { x = bf16[40] parameter(0)  n = f32[] constant(0.0078125)
   ROOT r = f32[] reduce(x, n), dimensions={0}, to_apply=f })";
-  DiagSink diags;
-  auto module = ParseHlo(std::make_shared<Source>(Source{"test", kText}), &diags);
-  ASSERT_TRUE(module && VerifyHlo(*module, &diags)) << diags.Render();
+  const auto module = Parse(kText);
+  ASSERT_TRUE(module);
   const Literal fives = Filled(Shape::Array(Type::kBF16, {40}), [](int64_t) { return 5; });
   EXPECT_EQ(RealAt(Reduced(*module, fives), 0), 200 + 3 * 0.0078125);
 }
@@ -255,9 +250,8 @@ TEST(ReduceOrder, NarrowInitialValue) {
 f { p = f16[] parameter(0)  q = f16[] parameter(1)  ROOT r = f16[] add(p, q) }
 ENTRY e { x = f16[129] parameter(0)  n = f8e5m2[] constant(0.5)
   ROOT r = f16[] reduce(x, n), dimensions={0}, to_apply=f })";
-  DiagSink diags;
-  auto module = ParseHlo(std::make_shared<Source>(Source{"test", kText}), &diags);
-  ASSERT_TRUE(module && VerifyHlo(*module, &diags)) << diags.Render();
+  const auto module = Parse(kText);
+  ASSERT_TRUE(module);
   const Literal ones = Filled(Shape::Array(Type::kF16, {129}), [](int64_t) { return 1; });
   EXPECT_EQ(RealAt(Reduced(*module, ones), 0), 129 + 6 * 0.5);
 }
