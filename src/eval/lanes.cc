@@ -37,6 +37,14 @@ Literal Splat(const Literal& scalar, int64_t n) {
   return lanes;
 }
 
+// Elements [first, first + n) of x in row-major order, as n lanes.
+Literal LanesOf(const Literal& x, int64_t first, int64_t n) {
+  const int64_t width = LiteralBytesOf(x.shape().type);
+  Literal lanes(Shape::Array(x.shape().type, {n}));
+  std::memcpy(lanes.bytes(), x.bytes() + first * width, n * width);
+  return lanes;
+}
+
 }  // namespace
 
 bool LaneProgram::Append(const Computation& computation,
@@ -195,11 +203,25 @@ std::optional<std::vector<Literal>> LaneProgram::Run(int64_t n,
   return results;
 }
 
-Literal LanesOf(const Literal& x, int64_t first, int64_t n) {
-  const int64_t width = LiteralBytesOf(x.shape().type);
-  Literal lanes(Shape::Array(x.shape().type, {n}));
-  std::memcpy(lanes.bytes(), x.bytes() + first * width, n * width);
-  return lanes;
+bool LaneProgram::RunInto(absl::Span<const Literal* const> arguments,
+                          absl::Span<Literal* const> outs, const EvalOptions& options,
+                          std::string* error) const {
+  constexpr int64_t kLanes = 4096;
+  const int64_t count = outs[0]->size();
+  for (int64_t first = 0; first < count; first += kLanes) {
+    const int64_t n = std::min(kLanes, count - first);
+    std::vector<Literal> blocks;
+    for (const Literal* argument : arguments) blocks.push_back(LanesOf(*argument, first, n));
+    std::vector<const Literal*> lanes;
+    for (const Literal& block : blocks) lanes.push_back(&block);
+    const auto results = Run(n, lanes, options, error);
+    if (!results) return false;
+    for (size_t i = 0; i < outs.size(); ++i) {
+      const int64_t width = LiteralBytesOf(outs[i]->shape().type);
+      std::memcpy(outs[i]->bytes() + first * width, (*results)[i].bytes(), n * width);
+    }
+  }
+  return true;
 }
 
 bool YieldsTypesOf(const Computation& computation, absl::Span<Literal* const> outs,
@@ -221,19 +243,7 @@ bool EvalMap(const Computation& computation, absl::Span<const Literal* const> op
   if (!YieldsTypesOf(computation, {&out, 1}, error)) return false;
   std::optional<LaneProgram> program = LaneProgram::Make(computation, error);
   if (!program) return false;
-  constexpr int64_t kLanes = 4096;
-  const int64_t width = LiteralBytesOf(out->shape().type);
-  for (int64_t first = 0; first < out->size(); first += kLanes) {
-    const int64_t n = std::min(kLanes, out->size() - first);
-    std::vector<Literal> blocks;
-    std::vector<const Literal*> arguments;
-    for (const Literal* operand : operands) blocks.push_back(LanesOf(*operand, first, n));
-    for (const Literal& block : blocks) arguments.push_back(&block);
-    auto results = program->Run(n, arguments, options, error);
-    if (!results) return false;
-    std::memcpy(out->bytes() + first * width, (*results)[0].bytes(), n * width);
-  }
-  return true;
+  return program->RunInto(operands, {&out, 1}, options, error);
 }
 
 }  // namespace tpuc

@@ -27,6 +27,11 @@ class LaneProgram {
   std::optional<std::vector<Literal>> Run(int64_t n, absl::Span<const Literal* const> arguments,
                                           const EvalOptions& options, std::string* error) const;
 
+  // The same for arrays of equal sizes, some lanes at a time. outs: of the result leaves' types;
+  // they may be among the arguments.
+  bool RunInto(absl::Span<const Literal* const> arguments, absl::Span<Literal* const> outs,
+               const EvalOptions& options, std::string* error) const;
+
  private:
   struct Step {
     const Instruction* instruction;
@@ -45,9 +50,6 @@ class LaneProgram {
   int arguments_ = 0, slots_ = 0;  // slots 0 .. arguments_ - 1 are the arguments
   std::vector<Type> types_;        // of the arguments; others are converted
 };
-
-// Elements [first, first + n) of x in row-major order, as n lanes.
-Literal LanesOf(const Literal& x, int64_t first, int64_t n);
 
 // The computation yields values of the types of outs; else false and *error. (Rules let floats of
 // another precision pass.)

@@ -134,23 +134,14 @@ bool Combiner::Run(absl::Span<Literal> acc, absl::Span<const Literal> x, const E
     }
     return EvalElementwise(*simple_, operands, {}, &acc[0], error);
   }
-  constexpr int64_t kLanes = 4096;
-  const int64_t count = acc[0].size();
-  for (int64_t first = 0; first < count; first += kLanes) {
-    const int64_t n = std::min(kLanes, count - first);
-    std::vector<Literal> blocks;
-    for (const Literal& a : acc) blocks.push_back(LanesOf(a, first, n));
-    for (const Literal& b : x) blocks.push_back(LanesOf(b, first, n));
-    std::vector<const Literal*> arguments;
-    for (const Literal& block : blocks) arguments.push_back(&block);
-    const auto results = program_->Run(n, arguments, options, error);
-    if (!results) return false;
-    for (size_t i = 0; i < acc.size(); ++i) {
-      const int64_t width = LiteralBytesOf(acc[i].shape().type);
-      std::memcpy(acc[i].bytes() + first * width, (*results)[i].bytes(), n * width);
-    }
+  std::vector<const Literal*> arguments;
+  std::vector<Literal*> outs;
+  for (Literal& a : acc) {
+    arguments.push_back(&a);
+    outs.push_back(&a);
   }
-  return true;
+  for (const Literal& b : x) arguments.push_back(&b);
+  return program_->RunInto(arguments, outs, options, error);
 }
 
 bool CombineWindows(const Window& window, const Combiner& combiner,
