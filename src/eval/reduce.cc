@@ -261,12 +261,9 @@ bool EvalReduceInstruction(const Instruction& in, absl::Span<const Literal* cons
     if (!YieldsTypesOf(reducer, outs, error)) return false;
     const std::optional<Combiner> combiner = Combiner::Make(reducer, 1, error);
     if (!combiner) return false;
-    Literal start = init;  // floats of other precision may come
-    if (init.shape().type != outs[0]->shape().type) {
-      start = Literal(Shape::Array(outs[0]->shape().type, {}));
-      if (!EvalConvert(init, &start, error)) return false;
-    }
-    return EvalReduceInWindows(*combiner, operand, start, dimensions, options, outs[0], error);
+    const std::optional<Literal> start = StartAs(outs[0]->shape().type, init, error);
+    return start &&
+           EvalReduceInWindows(*combiner, operand, *start, dimensions, options, outs[0], error);
   }
   if (simple) return EvalSimpleReduce(op, operand, init, dimensions, outs[0], error);
   return EvalGeneralReduce(reducer, operands.subspan(0, n), operands.subspan(n), dimensions,

@@ -144,6 +144,13 @@ bool Combiner::Run(absl::Span<Literal> acc, absl::Span<const Literal> x, const E
   return program_->RunInto(arguments, outs, options, error);
 }
 
+std::optional<Literal> StartAs(Type type, const Literal& init, std::string* error) {
+  if (init.shape().type == type) return init;
+  Literal start(Shape::Array(type, {}));
+  if (!EvalConvert(init, &start, error)) return std::nullopt;
+  return start;
+}
+
 bool CombineWindows(const Window& window, const Combiner& combiner,
                     absl::Span<const Literal* const> operands, const EvalOptions& options,
                     absl::Span<Literal* const> outs, std::string* error) {
@@ -175,8 +182,10 @@ bool EvalReduceWindow(const Instruction& in, absl::Span<const Literal* const> op
   const std::optional<Combiner> combiner = Combiner::Make(computation, n, error);
   if (!combiner) return false;
   for (size_t i = 0; i < n; ++i) {
-    FillElements(operands[n + i]->bytes(), LiteralBytesOf(outs[i]->shape().type), outs[i]->size(),
-                 outs[i]->bytes());
+    const Type type = outs[i]->shape().type;
+    const std::optional<Literal> start = StartAs(type, *operands[n + i], error);
+    if (!start) return false;
+    FillElements(start->bytes(), LiteralBytesOf(type), outs[i]->size(), outs[i]->bytes());
   }
   if (outs[0]->size() == 0 || operands[0]->size() == 0) return true;
   return CombineWindows(WindowOf(in), *combiner, operands.subspan(0, n), options, outs, error);

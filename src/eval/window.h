@@ -34,6 +34,10 @@ class Combiner {
   std::optional<LaneProgram> program_;
 };
 
+// The initial value in the type that is accumulated: floats of another precision may come. nullopt
+// and *error as EvalConvert.
+std::optional<Literal> StartAs(Type type, const Literal& init, std::string* error);
+
 // Combines with each of outs, which hold the initial values, the elements of the operand that its
 // window sees, row major in the window. operands and outs: as many as the combiner's accumulators.
 bool CombineWindows(const Window& window, const Combiner& combiner,

@@ -158,6 +158,12 @@ ENTRY e { x = s32[4] constant({1,2,3,4})  u = s32[2] constant({8,9})  i = u8[] c
 ENTRY e { x = f32[3,2] constant({{0,1},{10,11},{20,21}})  i = s32[3] constant({2, -1, 5})
   ROOT g = f32[3,2] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,2} })",
          {20, 21, 0, 1, 20, 21}});
+  Check({"reduce-window from a narrower initial value",
+         R"(
+add { x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT s = f32[] add(x, y) }
+ENTRY e { x = f32[4] constant({1,2,3,4})  i = f8e5m2[] constant(0.5)
+  ROOT w = f32[2] reduce-window(x, i), window={size=2 stride=2}, to_apply=add })",
+         {3.5, 7.5}});
   Check({"gather of empty slices: zeros, as XLA",
          R"(
 ENTRY e { x = f32[3,2] constant({{0,1},{10,11},{20,21}})  i = s32[1] constant({2})
