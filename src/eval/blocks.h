@@ -33,14 +33,16 @@ class InBlocks {
   InBlocks(const Literal& literal, int64_t count)
       : type_(literal.shape().type), bytes_(literal.bytes()) {
     splat_ = count != 1 && literal.size() == 1;
-    if (splat_) {
-      Widen(type_, bytes_, 0, 1, buffer_);
-      std::fill_n(buffer_, std::min(kBlock, count), buffer_[0]);
-    }
+    if (splat_) Widen(type_, bytes_, 0, 1, buffer_);
   }
   bool splat() const { return splat_; }
+  T one() const { return buffer_[0]; }  // where it is a splat
   const T* At(Block b) {
-    if (splat_) return buffer_;
+    if (splat_) {
+      if (filled_ < b.n) std::fill_n(buffer_, b.n, buffer_[0]);
+      filled_ = std::max(filled_, b.n);
+      return buffer_;
+    }
     if (IsNative(type_)) return reinterpret_cast<const T*>(bytes_) + b.first;
     Widen(type_, bytes_, b.first, b.n, buffer_);
     return buffer_;
@@ -50,6 +52,7 @@ class InBlocks {
   Type type_;
   const uint8_t* bytes_;
   bool splat_;
+  int64_t filled_ = 0;  // places of the buffer, of a splat
   T buffer_[kBlock];
 };
 

@@ -77,11 +77,10 @@ bool Compare(const Literal& a, const Literal& b, absl::string_view direction,
           return CompareBlock(direction, left, Each(right), block.n, to);
         }
       }
-      const T* right = y.At(block);
       if (y.splat()) {
-        CompareBlock(direction, x.At(block), Same(*right), block.n, to);
+        CompareBlock(direction, x.At(block), Same(y.one()), block.n, to);
       } else {
-        CompareBlock(direction, x.At(block), Each(right), block.n, to);
+        CompareBlock(direction, x.At(block), Each(y.At(block)), block.n, to);
       }
     });
   });
@@ -156,12 +155,12 @@ bool Clamp(const Literal& low, const Literal& x, const Literal& high, Literal* o
     InBlocks<T> lo(low, out->size()), in(x, out->size()), hi(high, out->size());
     OutBlocks<T> to(out);
     ForBlocks(out->size(), [&](Block b) {
-      const T *l = lo.At(b), *v = in.At(b), *h = hi.At(b);
+      const T* v = in.At(b);
       T* o = to.At(b);
       if (lo.splat() && hi.splat()) {
-        ClampBlock(Same(*l), v, Same(*h), b.n, o);
+        ClampBlock(Same(lo.one()), v, Same(hi.one()), b.n, o);
       } else {
-        ClampBlock(Each(l), v, Each(h), b.n, o);
+        ClampBlock(Each(lo.At(b)), v, Each(hi.At(b)), b.n, o);
       }
       to.Done(b);
     });

@@ -28,8 +28,8 @@ Literal::Literal(Shape shape, std::vector<Literal> elements)
 }
 
 bool Literal::IdenticalTo(const Literal& o) const {
-  if (!Compatible(shape_, o.shape_) || elided_ != o.elided_ || data_ != o.data_ ||
-      elements_.size() != o.elements_.size()) {
+  if (!Compatible(shape_, o.shape_) || elided_ != o.elided_ || byte_size() != o.byte_size() ||
+      std::memcmp(bytes(), o.bytes(), byte_size()) != 0 || elements_.size() != o.elements_.size()) {
     return false;
   }
   for (size_t i = 0; i < elements_.size(); ++i) {

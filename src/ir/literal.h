@@ -26,6 +26,15 @@ class Literal {
   // An array of those bytes, or a tuple of those elements (as many as the shape says).
   Literal(Shape shape, Bytes data);
   Literal(Shape shape, std::vector<Literal> elements);
+  // An array that lies in somebody else's memory, of the shape's LiteralBytes; so do its copies.
+  static Literal View(Shape shape, const uint8_t* memory) {
+    Literal view;
+    view.shape_ = std::move(shape);
+    view.SetView(memory);
+    return view;
+  }
+  // It lies there now.
+  void SetView(const uint8_t* memory) { view_ = const_cast<uint8_t*>(memory); }
   // A constant printed as {...}; no data.
   struct Elided {};
   Literal(Shape shape, Elided) : shape_(std::move(shape)), elided_(true) {}
@@ -41,15 +50,17 @@ class Literal {
   int64_t size() const { return shape_.ElementCount(); }
   template <typename T>
   T* data() {
-    return reinterpret_cast<T*>(data_.data());
+    return reinterpret_cast<T*>(bytes());
   }
   template <typename T>
   const T* data() const {
-    return reinterpret_cast<const T*>(data_.data());
+    return reinterpret_cast<const T*>(bytes());
   }
-  uint8_t* bytes() { return data_.data(); }
-  const uint8_t* bytes() const { return data_.data(); }
-  int64_t byte_size() const { return static_cast<int64_t>(data_.size()); }
+  uint8_t* bytes() { return view_ ? view_ : data_.data(); }
+  const uint8_t* bytes() const { return view_ ? view_ : data_.data(); }
+  int64_t byte_size() const {
+    return view_ ? shape_.LiteralBytes() : static_cast<int64_t>(data_.size());
+  }
 
   std::vector<Literal>& elements() { return elements_; }  // of a tuple
   const std::vector<Literal>& elements() const { return elements_; }
@@ -62,6 +73,7 @@ class Literal {
   Shape shape_;
   bool elided_ = false;
   Bytes data_;
+  uint8_t* view_ = nullptr;  // where it lies if it is not in data_
   std::vector<Literal> elements_;
 };
 
