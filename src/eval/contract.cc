@@ -193,6 +193,20 @@ bool RoundsToBF16(absl::Span<const Attr> attrs, const EvalOptions& options) {
          algorithm == "dot_bf16_bf16_f32" || algorithm == "unset";
 }
 
+void AddContract(const Literal& lhs, const Literal& rhs, const Side& left, const Side& right,
+                 Literal* out) {
+  VisitCompute(out->shape().type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (std::is_floating_point_v<T>) {
+      Gemm(static_cast<int64_t>(left.free.size()), static_cast<int64_t>(right.free.size()),
+           static_cast<int64_t>(left.contract.size()),
+           {lhs.data<T>(), left.free.data(), left.contract.data()},
+           {rhs.data<T>(), right.contract.data(), right.free.data()}, out->data<T>(), nullptr,
+           /*add=*/true);
+    }
+  });
+}
+
 Side SideOf(const Dims& dims, const Ints& batch_dims, const Ints& contract_dims) {
   Ints free_dims;
   for (int64_t d = 0; d < static_cast<int64_t>(dims.size()); ++d) {

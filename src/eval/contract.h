@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "src/eval/elements.h"
 #include "src/eval/evaluator.h"
 #include "src/eval/narrow_product.h"
 
@@ -35,6 +36,9 @@ struct SideRuns {
 bool Contract(const Literal& lhs, const Literal& rhs, const Side& left, const Side& right,
               bool round, Literal* out, std::string* error, int64_t start = 0,
               SideRuns* runs = nullptr);
+// The same of one batch, added to what *out holds. All of one type, f32 or f64.
+void AddContract(const Literal& lhs, const Literal& rhs, const Side& left, const Side& right,
+                 Literal* out);
 
 // *out is allocated: dimensions batch, lhs free, rhs free.
 bool EvalDot(const Literal& lhs, const Literal& rhs, absl::Span<const Attr> attrs,
@@ -45,7 +49,8 @@ bool EvalRaggedDot(absl::Span<const Literal* const> operands, absl::Span<const A
 // lhs, rhs, lhs scale, rhs scale: each scale element holds for a block of its operand.
 bool EvalScaledDot(absl::Span<const Literal* const> operands, absl::Span<const Attr> attrs,
                    const EvalOptions& options, Literal* out, std::string* error);
-bool EvalConvolution(const Literal& lhs, const Literal& rhs, absl::Span<const Attr> attrs,
+// A computed lhs is read a few images at a time, or a few features where they lie further apart.
+bool EvalConvolution(const Elements& lhs, const Literal& rhs, absl::Span<const Attr> attrs,
                      const EvalOptions& options, Literal* out, std::string* error);
 
 // Do the operands of a dot or convolution round to bf16 in chip numbers? Yes where an operand is

@@ -16,55 +16,136 @@ int FusedLoop::AddArray(const Literal* array) {
   return static_cast<int>(arrays_.size()) - 1;
 }
 
-int FusedLoop::AddStep(const Instruction& in, std::vector<int> operands) {
+int FusedLoop::AddResult(const Instruction* in, const NormMoments* moments, Type type,
+                         std::vector<int> operands) {
   const int result = static_cast<int>(arrays_.size());
   arrays_.push_back(nullptr);
-  types_.push_back(in.shape.type);
-  steps_.push_back({&in, std::move(operands), result});
+  types_.push_back(type);
+  steps_.push_back({in, moments, std::move(operands), result});
   return result;
 }
 
-// Blocks of the few lengths that come stay where they are: in the cache.
+int FusedLoop::AddStep(const Instruction& in, std::vector<int> operands) {
+  return AddResult(&in, nullptr, in.shape.type, std::move(operands));
+}
+
+int FusedLoop::AddNormalised(const NormMoments* moments, int operand) {
+  return AddResult(nullptr, moments, types_[operand], {operand});
+}
+
+// Values of steps have blocks, which stay in the cache; arrays are read, and what goes to one is
+// written where it lies.
 std::vector<Literal>& FusedLoop::BlocksOf(int64_t n) {
   std::vector<Literal>& blocks = blocks_[n];
   for (size_t v = blocks.size(); v < arrays_.size(); ++v) {
-    const bool one = arrays_[v] && arrays_[v]->size() == 1;
-    blocks.emplace_back(Shape::Array(types_[v], {one ? 1 : n}), Literal::Unwritten());
-    if (one) std::memcpy(blocks[v].bytes(), arrays_[v]->bytes(), blocks[v].byte_size());
+    if (arrays_[v]) {
+      blocks.push_back(Literal::View(Shape::Array(types_[v], {arrays_[v]->size() == 1 ? 1 : n}),
+                                     arrays_[v]->bytes()));
+    } else {
+      blocks.emplace_back(Shape::Array(types_[v], {n}), Literal::Unwritten());
+    }
   }
   return blocks;
 }
 
-const Instruction* FusedLoop::RunBlock(int64_t first, int64_t n, std::string* error) {
+// A step after the one that makes the value reads an array in whose place it goes.
+bool FusedLoop::IsReadAfter(const StoreTo& store) const {
+  for (size_t s = steps_.size(); s-- > 0 && steps_[s].result != store.value;) {
+    for (int operand : steps_[s].operands) {
+      if (arrays_[operand] == store.out) return true;
+    }
+  }
+  return false;
+}
+
+const Instruction* FusedLoop::RunBlock(int64_t first, int64_t n, const Target* target,
+                                       std::string* error) {
+  if (blocks_.empty()) {
+    for (StoreTo& store : stores_) store.copied = IsReadAfter(store);
+  }
   std::vector<Literal>& blocks = BlocksOf(n);
   for (size_t v = 0; v < arrays_.size(); ++v) {
-    if (!arrays_[v] || arrays_[v]->size() == 1) continue;
-    const int64_t bytes = LiteralBytesOf(types_[v]);
-    std::memcpy(blocks[v].bytes(), arrays_[v]->bytes() + first * bytes, n * bytes);
+    if (!arrays_[v]) continue;
+    const bool one = arrays_[v]->size() == 1;
+    blocks[v].SetView(arrays_[v]->bytes() + (one ? 0 : first * LiteralBytesOf(types_[v])));
   }
-  std::vector<const Literal*> operands;
+  const auto place = [&](const StoreTo& store) {
+    return store.out->bytes() + first * LiteralBytesOf(types_[store.value]);
+  };
+  for (const StoreTo& store : stores_) {
+    if (!store.copied) blocks[store.value].SetView(place(store));
+  }
+  if (target) blocks[target->value].SetView(target->to);
+  std::vector<const Literal*>& operands = operands_;
   for (const Step& step : steps_) {
+    if (step.moments) {
+      EvalNormalise(*step.moments, blocks[step.operands[0]], first, &blocks[step.result]);
+      continue;
+    }
     operands.clear();
     for (int v : step.operands) operands.push_back(&blocks[v]);
     Literal* out = &blocks[step.result];
     if (!EvalElementwise(step.in->op, operands, step.in->attrs, out, error)) return step.in;
   }
   for (const StoreTo& store : stores_) {
-    const int64_t bytes = LiteralBytesOf(types_[store.value]);
-    std::memcpy(store.out->bytes() + first * bytes, blocks[store.value].bytes(), n * bytes);
+    const Literal& block = blocks[store.value];
+    if (store.copied) std::memcpy(place(store), block.bytes(), block.byte_size());
   }
   return nullptr;
 }
 
-const Instruction* FusedLoop::Run(int64_t first, int64_t count, std::string* error) {
+const uint8_t* FusedLoop::ArrayOf(int64_t bytes) const {
+  for (size_t v = 0; v < arrays_.size(); ++v) {
+    const bool one = !arrays_[v] || arrays_[v]->size() == 1;
+    if (!one && LiteralBytesOf(types_[v]) == bytes) return arrays_[v]->bytes();
+  }
+  return nullptr;
+}
+
+void FusedLoop::Fetch(int64_t first, int64_t n) const {
+  constexpr int64_t kLine = 64;  // bytes
+  for (size_t v = 0; v < arrays_.size(); ++v) {
+    if (!arrays_[v] || arrays_[v]->size() == 1) continue;
+    const int64_t bytes = LiteralBytesOf(types_[v]);
+    const uint8_t* from = arrays_[v]->bytes() + first * bytes;
+    for (int64_t i = 0; i < n * bytes; i += kLine) __builtin_prefetch(from + i, 0, 2);
+  }
+}
+
+namespace {
+
+// Calls f(first, n) for blocks of nearly equal sizes until it returns something; before, `ahead` of
+// the next.
+template <typename A, typename F>
+const Instruction* ForBlocks(int64_t first, int64_t count, A&& ahead, F&& f) {
   constexpr int64_t kMost = 2048;  // elements of a block
   const int64_t blocks = (count + kMost - 1) / kMost;
   const int64_t even = blocks > 0 ? (count + blocks - 1) / blocks : 0;
   for (const int64_t end = first + count; first < end; first += even) {
     const int64_t n = std::min(even, end - first);
-    if (const Instruction* failed = RunBlock(first, n, error)) return failed;
+    ahead(first + n, std::min(even, end - first - n));
+    if (const Instruction* failed = f(first, n)) return failed;
   }
   return nullptr;
+}
+
+}  // namespace
+
+const Instruction* FusedLoop::Run(int64_t first, int64_t count, std::string* error) {
+  const auto ahead = [&](int64_t at, int64_t n) { Fetch(at, n); };
+  return ForBlocks(first, count, ahead,
+                   [&](int64_t at, int64_t n) { return RunBlock(at, n, nullptr, error); });
+}
+
+const Instruction* FusedLoop::Compute(int value, int64_t first, int64_t count, uint8_t* to,
+                                      std::string* error) {
+  Target target{value, to};
+  const auto ahead = [&](int64_t at, int64_t n) { Fetch(at, n); };
+  return ForBlocks(first, count, ahead, [&](int64_t at, int64_t n) {
+    const Instruction* failed = RunBlock(at, n, &target, error);
+    target.to += n * LiteralBytesOf(types_[value]);
+    return failed;
+  });
 }
 
 }  // namespace tpuc

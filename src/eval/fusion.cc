@@ -9,9 +9,8 @@
 namespace tpuc {
 namespace {
 
-constexpr int64_t kLarge = int64_t{1} << 17;  // elements: an array of more leaves the caches
-constexpr size_t kFar = 64;                   // steps between those of one loop
-constexpr size_t kMostSteps = 64;             // of a loop: their blocks share a cache
+constexpr size_t kFar = 64;        // steps between those of one loop
+constexpr size_t kMostSteps = 64;  // of a loop: their blocks share a cache
 
 class LoopFinder {
  public:
@@ -42,9 +41,6 @@ class LoopFinder {
   };
 
   const Instruction& At(int i) const { return *computation_.instructions[i]; }
-  static bool IsLarge(const Shape& shape) {
-    return shape.IsArray() && shape.ElementCount() >= kLarge;
-  }
   bool TouchesLarge(int i) const {
     const Shape& shape = At(i).shape;
     if (!plan_.splat[i] && (!shape.IsArray() || IsLarge(shape))) return true;
@@ -53,21 +49,7 @@ class LoopFinder {
     });
   }
 
-  bool IsLoop(int i) const {
-    const Instruction& in = At(i);
-    if (InfoOf(in.op).op_class != OpClass::kElementwise || plan_.dynamic[i] || !IsLarge(in.shape) ||
-        ClassOf(in.shape.type) == TypeClass::kComplex) {
-      return false;
-    }
-    if (in.op == Op::kMap || in.op == Op::kBitcastConvert || in.op == Op::kStochasticConvert) {
-      return false;
-    }
-    return std::all_of(plan_.operands[i].begin(), plan_.operands[i].end(), [&](int operand) {
-      const Shape& shape = At(operand).shape;
-      return plan_.splat[operand] || (shape.IsArray() && shape.dims == in.shape.dims &&
-                                      ClassOf(shape.type) != TypeClass::kComplex);
-    });
-  }
+  bool IsLoop(int i) const { return tpuc::IsLoop(computation_, plan_, i); }
   bool Begins(int i) const {
     if (At(i).op != Op::kBatchNormTraining) return IsLoop(i);
     return !plan_.dynamic[i] && IsLarge(At(i).shape.elements[0]);
@@ -178,6 +160,26 @@ class LoopFinder {
 };
 
 }  // namespace
+
+bool IsLarge(const Shape& shape) {
+  return shape.IsArray() && shape.ElementCount() >= kLargeElements;
+}
+
+bool IsLoop(const Computation& computation, const Plan& plan, int i) {
+  const Instruction& in = *computation.instructions[i];
+  if (InfoOf(in.op).op_class != OpClass::kElementwise || plan.dynamic[i] || !IsLarge(in.shape) ||
+      ClassOf(in.shape.type) == TypeClass::kComplex) {
+    return false;
+  }
+  if (in.op == Op::kMap || in.op == Op::kBitcastConvert || in.op == Op::kStochasticConvert) {
+    return false;
+  }
+  return std::all_of(plan.operands[i].begin(), plan.operands[i].end(), [&](int operand) {
+    const Shape& shape = computation.instructions[operand]->shape;
+    return plan.splat[operand] || (shape.IsArray() && shape.dims == in.shape.dims &&
+                                   ClassOf(shape.type) != TypeClass::kComplex);
+  });
+}
 
 void FuseLoops(const Computation& computation, Plan* plan) { LoopFinder(computation, plan).Run(); }
 

@@ -93,9 +93,13 @@ HWY_ATTR void PackLines(const std::vector<const T*>& line, int64_t n, int64_t st
 template <typename T>
 HWY_ATTR void PackColumns(const Indexed<T>& b, int64_t p0, int64_t depth, int64_t j0, int64_t count,
                           int64_t width, T* out) {
-  if (count > width && Contiguous(b.column + j0, count)) {  // whole lines: memory is read in order
+  const std::vector<int64_t> parts = PartsOf(b.row + p0, depth);
+  const bool along = depth > 1 && !parts.empty();  // the depth; where it is better
+  const bool wide = count > width || (b.computed && !along);
+  if (wide && Contiguous(b.column + j0, count)) {  // whole lines: memory is read in order
+    std::vector<T> room(b.computed ? count : 0);
     for (int64_t p = 0; p < depth; ++p) {
-      const T* line = b.data + b.row[p0 + p] + b.column[j0];
+      const T* line = b.Line(b.row[p0 + p] + b.column[j0], count, room.data());
       T* to = out + p * width;
       for (int64_t j = 0; j < count; j += width, to += depth * width) {
         PackLine(line + j, std::min(width, count - j), width, to);
@@ -104,18 +108,20 @@ HWY_ATTR void PackColumns(const Indexed<T>& b, int64_t p0, int64_t depth, int64_
     return;
   }
   std::vector<const T*> lines;
-  const std::vector<int64_t> parts = PartsOf(b.row + p0, depth);
   for (int64_t j = 0; j < count; j += width) {
     const int64_t w = std::min(width, count - j);
     const int64_t* column = b.column + j0 + j;
     const bool unit = Contiguous(column, w);
-    if (!unit && !parts.empty()) {  // along the depth instead, a few places at a time
-      constexpr int64_t kPlaces = 128;
+    if (along && (!unit || b.computed)) {  // a few places at a time
+      const int64_t places = b.computed ? depth : 128;
+      std::vector<T> room(b.computed ? width * places : 0);
       for (size_t part = 0; part + 1 < parts.size(); ++part) {
-        for (int64_t p = parts[part]; p < parts[part + 1]; p += kPlaces) {
-          const int64_t n = std::min(kPlaces, parts[part + 1] - p);
+        for (int64_t p = parts[part]; p < parts[part + 1]; p += places) {
+          const int64_t n = std::min(places, parts[part + 1] - p);
           lines.clear();
-          for (int64_t l = 0; l < w; ++l) lines.push_back(b.data + b.row[p0 + p] + column[l]);
+          for (int64_t l = 0; l < w; ++l) {
+            lines.push_back(b.Line(b.row[p0 + p] + column[l], n, room.data() + l * places));
+          }
           PackLines(lines, n, width, out + p * width);
           for (int64_t q = 0; w < width && q < n; ++q) {
             std::fill(out + (p + q) * width + w, out + (p + q + 1) * width, T{0});
@@ -143,25 +149,78 @@ HWY_ATTR void PackRows(const Indexed<T>& a, int64_t i0, int64_t count, int64_t p
                        T* out) {
   const std::vector<int64_t> parts = PartsOf(a.column + p0, depth);
   std::vector<const T*> lines;
+  std::vector<T> room(a.computed ? kRows * depth : 0);
   for (int64_t i = 0; i < count; i += kRows, out += kRows * depth) {
-    for (size_t part = 0; i + kRows <= count && part + 1 < parts.size(); ++part) {
-      const int64_t first = parts[part];
+    const int64_t w = std::min(kRows, count - i);
+    for (size_t part = 0; part + 1 < parts.size(); ++part) {
+      const int64_t first = parts[part], n = parts[part + 1] - first;
       lines.clear();
-      for (int64_t l = 0; l < kRows; ++l) {
-        lines.push_back(a.data + a.column[p0 + first] + a.row[i0 + i + l]);
+      for (int64_t l = 0; l < w; ++l) {
+        const int64_t offset = a.column[p0 + first] + a.row[i0 + i + l];
+        lines.push_back(a.Line(offset, n, room.data() + l * depth));
       }
-      PackLines(lines, parts[part + 1] - first, kRows, out + first * kRows);
+      PackLines(lines, n, kRows, out + first * kRows);
     }
-    if (i + kRows <= count && !parts.empty()) continue;
     for (int64_t l = 0; l < kRows; ++l) {
-      if (i + l >= count) {
+      if (l >= w) {
         for (int64_t p = 0; p < depth; ++p) out[p * kRows + l] = T{0};
-        continue;
+      } else if (parts.empty()) {
+        const T* row = a.data + a.row[i0 + i + l];
+        const int64_t* column = a.column + p0;
+        for (int64_t p = 0; p < depth; ++p) out[p * kRows + l] = row[column[p]];
       }
-      const T* row = a.data + a.row[i0 + i + l];
-      const int64_t* column = a.column + p0;
-      for (int64_t p = 0; p < depth; ++p) out[p * kRows + l] = row[column[p]];
     }
+  }
+}
+
+// What the next block of a product reads, brought near while this one is computed. Lines of memory,
+// as far as they lie together.
+template <typename T>
+class Ahead {
+ public:
+  // Shared out among so many calls of Take.
+  explicit Ahead(int64_t calls) : calls_(std::max<int64_t>(1, calls)) {}
+  // The block x[i0 ..., j0 ...] of an operand.
+  void Add(const Indexed<T>& x, int64_t i0, int64_t rows, int64_t j0, int64_t columns) {
+    if (x.data == nullptr || rows <= 0 || columns <= 0) return;
+    if (Contiguous(x.column + j0, columns)) {
+      for (int64_t i = i0; i < i0 + rows; ++i) AddLine(x.data + x.row[i] + x.column[j0], columns);
+    } else if (x.row[i0 + rows - 1] - x.row[i0] == rows - 1) {
+      for (int64_t j = j0; j < j0 + columns; ++j) AddLine(x.data + x.row[i0] + x.column[j], rows);
+    }
+    each_ = (total_ + calls_ - 1) / calls_;
+  }
+  void Take() {
+    for (int64_t n = each_; n > 0 && line_ < lines_.size(); --n) {
+      __builtin_prefetch(lines_[line_].first + at_, 0, 2);
+      at_ += kLine;
+      if (at_ >= lines_[line_].second) {
+        at_ = 0;
+        ++line_;
+      }
+    }
+  }
+
+ private:
+  static constexpr int64_t kLine = 64;  // bytes
+  void AddLine(const T* from, int64_t count) {
+    const int64_t bytes = count * static_cast<int64_t>(sizeof(T));
+    lines_.push_back({reinterpret_cast<const char*>(from), bytes});
+    total_ += (bytes + kLine - 1) / kLine;
+  }
+
+  const int64_t calls_;
+  std::vector<std::pair<const char*, int64_t>> lines_;
+  size_t line_ = 0;
+  int64_t at_ = 0, total_ = 0, each_ = 0;
+};
+
+// Rows that are written soon.
+template <typename T>
+void PrefetchRows(const T* c, int64_t stride, int64_t rows, int64_t columns) {
+  constexpr int64_t kLine = 64 / sizeof(T);
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < columns; j += kLine) __builtin_prefetch(c + i * stride + j, 1, 3);
   }
 }
 
@@ -221,10 +280,10 @@ HWY_ATTR void Panel(int64_t depth, const T* a, const T* b, T* c, int64_t stride,
 
 template <typename T>
 HWY_ATTR void Blocked(int64_t m, int64_t n, int64_t k, const Indexed<T>& a, const Indexed<T>& b,
-                      T* c, PackedRows<T>* packed) {
+                      T* c, PackedRows<T>* packed, bool add) {
   constexpr int64_t kMostKept = int64_t{1} << 21;  // elements of A worth keeping
   const int64_t width = 2 * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
-  if (k == 0) std::fill_n(c, m * n, T{0});
+  if (k == 0 && !add) std::fill_n(c, m * n, T{0});
   const int64_t columns = std::min(kColumns, (n + width - 1) / width * width);
   const int64_t deepest = std::min(kGemmDepth, k), rounded = (m + kRows - 1) / kRows * kRows;
   std::vector<T> packed_b(columns * deepest), own;
@@ -237,14 +296,25 @@ HWY_ATTR void Blocked(int64_t m, int64_t n, int64_t k, const Indexed<T>& a, cons
     for (int64_t p0 = 0; p0 < k; p0 += kGemmDepth) {
       const int64_t depth = std::min(kGemmDepth, k - p0);
       PackColumns(b, p0, depth, j0, nj, width, packed_b.data());
+      const bool deeper = p0 + kGemmDepth < k;
+      const int64_t next_p = deeper ? p0 + kGemmDepth : 0, next_j = deeper ? j0 : j0 + kColumns;
+      const int64_t panels = (nj + width - 1) / width * (rounded / kRows);
+      const int64_t next_depth = next_j < n ? std::min(kGemmDepth, k - next_p) : 0;
+      Ahead<T> ahead(panels);
+      ahead.Add(b, next_p, next_depth, next_j, std::min(kColumns, n - next_j));
       for (int64_t i0 = 0; i0 < m; i0 += kStrip) {
         const int64_t mi = std::min(kStrip, m - i0);
         T* strip = packed_a.data() + (keep ? p0 * rounded + i0 * depth : 0);
         if (!filled && (!keep || j0 == 0)) PackRows(a, i0, mi, p0, depth, strip);
         for (int64_t j = 0; j < nj; j += width) {
           for (int64_t i = 0; i < mi; i += kRows) {
+            ahead.Take();
+            const bool below = i + kRows < mi;
+            T* next = below ? c + (i0 + i + kRows) * n + j0 + j : c + i0 * n + j0 + j + width;
+            const int64_t more = below ? mi - i - kRows : j + width < nj ? mi : 0;
+            PrefetchRows(next, n, std::min(kRows, more), width);
             Panel(depth, strip + i * depth, packed_b.data() + j * depth, c + (i0 + i) * n + j0 + j,
-                  n, std::min(kRows, mi - i), std::min(width, nj - j), p0 > 0);
+                  n, std::min(kRows, mi - i), std::min(width, nj - j), add || p0 > 0);
           }
         }
       }
@@ -253,13 +323,18 @@ HWY_ATTR void Blocked(int64_t m, int64_t n, int64_t k, const Indexed<T>& a, cons
   if (keep) packed->filled = true;
 }
 
+int64_t PanelMultiplications(int64_t m, int64_t n) {
+  const int64_t width = 2 * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>()));
+  return (m + kRows - 1) / kRows * kRows * ((n + width - 1) / width * width);
+}
+
 void GemmF32(int64_t m, int64_t n, int64_t k, const Indexed<float>& a, const Indexed<float>& b,
-             float* c, PackedRows<float>* packed) {
-  Blocked(m, n, k, a, b, c, packed);
+             float* c, PackedRows<float>* packed, bool add) {
+  Blocked(m, n, k, a, b, c, packed, add);
 }
 void GemmF64(int64_t m, int64_t n, int64_t k, const Indexed<double>& a, const Indexed<double>& b,
-             double* c, PackedRows<double>* packed) {
-  Blocked(m, n, k, a, b, c, packed);
+             double* c, PackedRows<double>* packed, bool add) {
+  Blocked(m, n, k, a, b, c, packed, add);
 }
 
 }  // namespace tpuc::HWY_NAMESPACE
@@ -268,16 +343,33 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tpuc {
 
+HWY_EXPORT(PanelMultiplications);
 HWY_EXPORT(GemmF32);
 HWY_EXPORT(GemmF64);
 
+int64_t PanelsTaken(int64_t m, int64_t n) {
+  return HWY_DYNAMIC_DISPATCH(PanelMultiplications)(m, n);
+}
+
+bool LiesInLines(absl::Span<const int64_t> columns) {
+  constexpr int64_t kLong = 512;
+  int64_t first = 0;
+  const int64_t n = static_cast<int64_t>(columns.size());
+  for (int64_t i = 1; i <= n; ++i) {
+    if (i < n && columns[i] == columns[i - 1] + 1) continue;
+    if (i - first < kLong) return false;
+    first = i;
+  }
+  return n > 0;
+}
+
 void Gemm(int64_t m, int64_t n, int64_t k, const Indexed<float>& a, const Indexed<float>& b,
-          float* c, PackedRows<float>* packed) {
-  HWY_DYNAMIC_DISPATCH(GemmF32)(m, n, k, a, b, c, packed);
+          float* c, PackedRows<float>* packed, bool add) {
+  HWY_DYNAMIC_DISPATCH(GemmF32)(m, n, k, a, b, c, packed, add);
 }
 void Gemm(int64_t m, int64_t n, int64_t k, const Indexed<double>& a, const Indexed<double>& b,
-          double* c, PackedRows<double>* packed) {
-  HWY_DYNAMIC_DISPATCH(GemmF64)(m, n, k, a, b, c, packed);
+          double* c, PackedRows<double>* packed, bool add) {
+  HWY_DYNAMIC_DISPATCH(GemmF64)(m, n, k, a, b, c, packed, add);
 }
 
 }  // namespace tpuc

@@ -1,11 +1,13 @@
 // Batch normalisation (norm.h). The operand is walked in runs of one feature:
 // [outer][feature][run]; where runs are long, one feature after the other, so that what one pass
 // has read is near for the next. Formulas: XLA's operation semantics of batch-norm-*; the variance
-// is the mean square distance from the mean, epsilon stands inside the root. Sums are in f64.
+// is the mean square distance from the mean, epsilon stands inside the root. Sums and what is made
+// of them are in f64; an element is then made in the type that it computes in.
 #include "src/eval/norm.h"
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -53,6 +55,7 @@ struct Runs {
     }
   }
   double each() const { return static_cast<double>(outer * run); }
+  int64_t At(int64_t o, int64_t feature) const { return (o * features + feature) * run; }
 };
 
 struct Range {
@@ -70,7 +73,7 @@ void ForRanges(const Runs& runs, F&& f) {
 // Calls f(feature, first element, count) for blocks of at most kBlock elements of one feature.
 template <typename F>
 void ForOuter(const Runs& runs, Range range, int64_t outer, F&& f) {
-  int64_t at = (outer * runs.features + range.first) * runs.run;
+  int64_t at = runs.At(outer, range.first);
   for (int64_t c = range.first; c < range.last; ++c, at += runs.run) {
     for (int64_t i = 0; i < runs.run; i += kBlock) {
       f(c, at + i, std::min(kBlock, runs.run - i));
@@ -196,56 +199,93 @@ void Statistics(const Literal& a, const Runs& runs, Range range, Vector* mean, V
   }
 }
 
-// out = x * factor + addend, feature by feature.
+// The mean, and what is left of it, times `factor`, where T has no more places: x - centre loses
+// nothing near the mean.
 template <typename T>
-void Scale(const Literal& a, const Runs& runs, Range range, const Vector& factor,
-           const Vector& addend, Literal* out, const Written& written) {
+std::pair<double, double> Centre(double mean, double factor) {
+  const double centre = static_cast<double>(static_cast<T>(mean));
+  return {centre, std::isfinite(centre) ? (centre - mean) * factor : 0.0};
+}
+
+// y = (x - centre) * factor + addend, of feature c.
+template <typename T>
+HWY_ATTR void ScaleRun(const T* x, const NormMoments& by, int64_t c, int64_t n, T* y) {
+  const T centre = static_cast<T>(by.centre[c]), factor = static_cast<T>(by.factor[c]);
+  const T addend = static_cast<T>(by.addend[c]);
+  const auto run = [&](auto d, int64_t i) HWY_ATTR {
+    const auto distance = hn::Sub(hn::LoadU(d, x + i), hn::Set(d, centre));
+    hn::StoreU(hn::MulAdd(distance, hn::Set(d, factor), hn::Set(d, addend)), d, y + i);
+  };
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) run(d, i);
+  for (; i < n; ++i) run(hn::CappedTag<T, 1>(), i);
+}
+
+// The same feature by feature.
+template <typename T>
+void Scale(const Literal& a, const Runs& runs, Range range, const NormMoments& by, Literal* out,
+           const PartDone& written) {
   Reader<T> in(a);
   Writer<T> to(out);
-  const auto scale = [&](int64_t c, int64_t first, int64_t n) {
-    const T* x = in.At(first, n);
-    T* y = to.At(first);
-    const double f = factor[c], g = addend[c];
-    for (int64_t i = 0; i < n; ++i) {
-      y[i] = static_cast<T>(static_cast<double>(x[i]) * f + g);
-    }
-    to.Done(first, n);
-  };
   for (int64_t o = 0; o < runs.outer; ++o) {
-    ForOuter(runs, range, o, scale);
-    const int64_t first = (o * runs.features + range.first) * runs.run;
-    if (written) written(first, (range.last - range.first) * runs.run);
+    ForOuter(runs, range, o, [&](int64_t c, int64_t first, int64_t n) {
+      ScaleRun(in.At(first, n), by, c, n, to.At(first));
+      to.Done(first, n);
+    });
+    if (written) written(runs.At(o, range.first), (range.last - range.first) * runs.run);
   }
+}
+
+struct OfGradient {
+  double centre, of_x, of_dy, rest;
+};
+// dx = dy * of_dy + (x - centre) * of_x + rest.
+template <typename T>
+HWY_ATTR void GradientRun(const T* x, const T* dy, const OfGradient& by, int64_t n, T* dx) {
+  const T centre = static_cast<T>(by.centre), of_x = static_cast<T>(by.of_x);
+  const T of_dy = static_cast<T>(by.of_dy), rest = static_cast<T>(by.rest);
+  const auto run = [&](auto d, int64_t i) HWY_ATTR {
+    const auto distance = hn::Sub(hn::LoadU(d, x + i), hn::Set(d, centre));
+    const auto of_distance = hn::MulAdd(distance, hn::Set(d, of_x), hn::Set(d, rest));
+    hn::StoreU(hn::MulAdd(hn::LoadU(d, dy + i), hn::Set(d, of_dy), of_distance), d, dx + i);
+  };
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) run(d, i);
+  for (; i < n; ++i) run(hn::CappedTag<T, 1>(), i);
 }
 
 template <typename T>
 void Gradient(absl::Span<const Literal* const> operands, const Runs& runs, double epsilon,
-              absl::Span<Literal* const> outs) {
+              absl::Span<Literal* const> outs, const PartDone& wanted) {
   const Vector scale = Load(*operands[1]), mean = Load(*operands[2]), variance = Load(*operands[3]);
   Reader<T> in(*operands[0]), grad(*operands[4]);
   Vector root(runs.features), d_scale(runs.features), d_offset(runs.features);
   for (int64_t c = 0; c < runs.features; ++c) root[c] = std::sqrt(variance[c] + epsilon);
   // scale / root * (dy - d_offset / n - (x - mean) / root * d_scale / n), as a sum of three.
-  Vector of_dy(runs.features), of_x(runs.features), rest(runs.features);
+  Vector of_dy(runs.features), of_x(runs.features), centre(runs.features), rest(runs.features);
   Writer<T> to(outs[0]);
   ForRanges(runs, [&](Range range) {
-    ForRuns(runs, range, [&](int64_t c, int64_t first, int64_t n) {
-      const T *x = in.At(first, n), *dy = grad.At(first, n);
-      AddSums(x, mean[c], dy, n, &d_scale[c], &d_offset[c]);
-    });
+    for (int64_t o = 0; o < runs.outer; ++o) {
+      if (wanted) wanted(runs.At(o, range.first), (range.last - range.first) * runs.run);
+      ForOuter(runs, range, o, [&](int64_t c, int64_t first, int64_t n) {
+        const T *x = in.At(first, n), *dy = grad.At(first, n);
+        AddSums(x, mean[c], dy, n, &d_scale[c], &d_offset[c]);
+      });
+    }
     for (int64_t c = range.first; c < range.last; ++c) {
       d_scale[c] /= root[c];
       of_dy[c] = scale[c] / root[c];
       of_x[c] = -of_dy[c] / root[c] * d_scale[c] / runs.each();
-      rest[c] = -of_dy[c] * d_offset[c] / runs.each() - of_x[c] * mean[c];
+      std::tie(centre[c], rest[c]) = Centre<T>(mean[c], of_x[c]);
+      rest[c] -= of_dy[c] * d_offset[c] / runs.each();
     }
     ForRuns(runs, range, [&](int64_t c, int64_t first, int64_t n) {
-      const T *x = in.At(first, n), *dy = grad.At(first, n);
-      T* dx = to.At(first);
-      const double f = of_dy[c], g = of_x[c], h = rest[c];
-      for (int64_t i = 0; i < n; ++i) {
-        dx[i] = static_cast<T>(static_cast<double>(dy[i]) * f + static_cast<double>(x[i]) * g + h);
-      }
+      GradientRun(in.At(first, n), grad.At(first, n), {centre[c], of_x[c], of_dy[c], rest[c]}, n,
+                  to.At(first));
       to.Done(first, n);
     });
   });
@@ -256,46 +296,44 @@ void Gradient(absl::Span<const Literal* const> operands, const Runs& runs, doubl
 // training and inference.
 template <typename T>
 void Normalise(const Instruction& in, absl::Span<const Literal* const> operands, const Runs& runs,
-               double epsilon, absl::Span<Literal* const> outs, const Written& written,
-               NormMoments* moments) {
+               double epsilon, absl::Span<Literal* const> outs, const NormHooks& hooks) {
   const Literal& a = *operands[0];
   const bool training = in.op == Op::kBatchNormTraining;
-  const bool known = moments != nullptr && !moments->mean.empty();
-  Vector mean(runs.features), variance(runs.features);
-  if (known) {
-    mean = moments->mean;
-    variance = moments->variance;
-  } else if (!training) {
-    mean = Load(*operands[3]);
-    variance = Load(*operands[4]);
-  }
+  NormMoments own, &by = hooks.moments != nullptr ? *hooks.moments : own;
+  const bool known = !by.mean.empty();
   const Vector scale = Load(*operands[1]), offset = Load(*operands[2]);
-  Vector factor(runs.features), addend(runs.features);
+  if (!known) {
+    by.mean = training ? Vector(runs.features) : Load(*operands[3]);
+    by.variance = training ? Vector(runs.features) : Load(*operands[4]);
+    by.centre = by.factor = by.addend = Vector(runs.features);
+    by.run = runs.run;
+  }
   ForRanges(runs, [&](Range range) {
-    if (training && !known) Statistics<T>(a, runs, range, &mean, &variance);
-    for (int64_t c = range.first; c < range.last; ++c) {
-      factor[c] = scale[c] / std::sqrt(variance[c] + epsilon);
-      addend[c] = offset[c] - mean[c] * factor[c];
+    if (training && !known) Statistics<T>(a, runs, range, &by.mean, &by.variance);
+    for (int64_t c = range.first; !known && c < range.last; ++c) {
+      by.factor[c] = scale[c] / std::sqrt(by.variance[c] + epsilon);
+      const auto [centre, rest] = Centre<T>(by.mean[c], by.factor[c]);
+      by.centre[c] = centre;
+      by.addend[c] = offset[c] + rest;
     }
-    Scale<T>(a, runs, range, factor, addend, outs[0], written);
+    if (outs[0] != nullptr) Scale<T>(a, runs, range, by, outs[0], hooks.written);
   });
   if (!training) return;
-  Store(mean, outs[1]);
-  Store(variance, outs[2]);
-  if (moments != nullptr) *moments = {std::move(mean), std::move(variance)};
+  Store(by.mean, outs[1]);
+  Store(by.variance, outs[2]);
 }
 
 }  // namespace
 
 bool BatchNorm(const Instruction& in, absl::Span<const Literal* const> operands,
-               absl::Span<Literal* const> outs, std::string* error, const Written& written,
-               NormMoments* moments) {
+               absl::Span<Literal* const> outs, std::string* error, const NormHooks& hooks) {
   const Literal& a = *operands[0];
   const Type type = a.shape().type;
+  const bool to_other = outs[0] != nullptr && outs[0]->shape().type != type;
   const bool other = in.op == Op::kBatchNormGrad && operands[4]->shape().type != type;
-  if (!IsFloat(type) || outs[0]->shape().type != type || other) {
+  if (!IsFloat(type) || to_other || other) {
     *error = absl::StrCat(OpName(in.op), " of ", TypeName(type), " to ",
-                          TypeName(outs[0]->shape().type));
+                          TypeName(to_other ? outs[0]->shape().type : type));
     return false;
   }
   const double epsilon = std::get<double>(*in.Find(AttrId::kEpsilon));
@@ -303,11 +341,27 @@ bool BatchNorm(const Instruction& in, absl::Span<const Literal* const> operands,
   return VisitCompute(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (std::is_floating_point_v<T>) {
-      if (in.op != Op::kBatchNormGrad) {
-        return Normalise<T>(in, operands, runs, epsilon, outs, written, moments);
+      if (in.op != Op::kBatchNormGrad)
+        return Normalise<T>(in, operands, runs, epsilon, outs, hooks);
+      Gradient<T>(operands, runs, epsilon, outs, hooks.wanted);
+      if (hooks.written) hooks.written(0, a.size());
+    }
+  });
+}
+
+void NormaliseBlock(const NormMoments& moments, const Literal& x, int64_t first, Literal* out) {
+  VisitCompute(x.shape().type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (std::is_floating_point_v<T>) {
+      Reader<T> in(x);
+      Writer<T> to(out);
+      const int64_t features = static_cast<int64_t>(moments.factor.size());
+      for (int64_t i = 0, n = 0; i < x.size(); i += n) {
+        const int64_t at = first + i, c = at / moments.run % features;
+        n = std::min({x.size() - i, moments.run - at % moments.run, kBlock});
+        ScaleRun(in.At(i, n), moments, c, n, to.At(i));
+        to.Done(i, n);
       }
-      Gradient<T>(operands, runs, epsilon, outs);
-      if (written) written(0, a.size());
     }
   });
 }
@@ -319,11 +373,15 @@ HWY_AFTER_NAMESPACE();
 namespace tpuc {
 
 HWY_EXPORT(BatchNorm);
+HWY_EXPORT(NormaliseBlock);
 
 bool EvalBatchNorm(const Instruction& in, absl::Span<const Literal* const> operands,
-                   absl::Span<Literal* const> outs, std::string* error, const Written& written,
-                   NormMoments* moments) {
-  return HWY_DYNAMIC_DISPATCH(BatchNorm)(in, operands, outs, error, written, moments);
+                   absl::Span<Literal* const> outs, std::string* error, const NormHooks& hooks) {
+  return HWY_DYNAMIC_DISPATCH(BatchNorm)(in, operands, outs, error, hooks);
+}
+
+void EvalNormalise(const NormMoments& moments, const Literal& x, int64_t first, Literal* out) {
+  HWY_DYNAMIC_DISPATCH(NormaliseBlock)(moments, x, first, out);
 }
 
 }  // namespace tpuc

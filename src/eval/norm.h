@@ -10,20 +10,33 @@
 
 namespace tpuc {
 
-// training: (operand, scale, offset) -> (normalised, mean, variance); inference: (operand, scale,
-// offset, mean, variance) -> normalised; grad: (operand, scale, mean, variance, output's gradient)
-// -> gradients of (operand, scale, offset). outs are allocated.
-//
-// `written`: called with parts of outs[0] (first element, count) as they are there; what lies there
-// may then change. Each element is in one of them.
-// `moments` of training: filled, or where they are filled already, those of the same operand
-// before.
-using Written = std::function<void(int64_t first, int64_t count)>;
+// What training finds of each feature; the normalised value is (x - centre) * factor + addend, in
+// the type that it computes in. The centre is the mean as that type has it.
 struct NormMoments {
-  std::vector<double> mean, variance;  // of each feature
+  std::vector<double> mean, variance, centre, factor, addend;
+  int64_t run = 1;  // elements of one feature that lie together
 };
+
+// Parts of an array: the first element, how many.
+using PartDone = std::function<void(int64_t first, int64_t count)>;
+struct NormHooks {
+  // Parts of outs[0] as they are there; what lies there may then change. Each element is in one.
+  PartDone written = nullptr;
+  // grad: parts of the output's gradient before they are read; not in the place of the operand.
+  PartDone wanted = nullptr;
+  // training: filled, or where they are filled already, those of the same operand before.
+  NormMoments* moments = nullptr;
+};
+
+// training: (operand, scale, offset) -> (normalised, mean, variance), outs[0] null: only these two;
+// inference: (operand, scale, offset, mean, variance) -> normalised; grad: (operand, scale, mean,
+// variance, output's gradient) -> gradients of (operand, scale, offset). outs are allocated.
 bool EvalBatchNorm(const Instruction& in, absl::Span<const Literal* const> operands,
                    absl::Span<Literal* const> outs, std::string* error,
-                   const Written& written = nullptr, NormMoments* moments = nullptr);
+                   const NormHooks& hooks = {});
+
+// The normalised values: x and *out, floats of one type, hold the elements of a training's
+// operand and result from `first` on.
+void EvalNormalise(const NormMoments& moments, const Literal& x, int64_t first, Literal* out);
 
 }  // namespace tpuc

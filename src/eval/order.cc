@@ -260,7 +260,7 @@ class Orderer {
     if (!IsCheap(At(i))) return false;
     for (int operand : plan_.operands[i]) {
       const bool there = bytes_[operand] < kLarge || life.Lives(operand, reader);
-      if (there && !At(operand).shape.IsTuple()) continue;
+      if (there && (!At(operand).shape.IsTuple() || plan_.statistics_only[operand])) continue;
       if (std::find(recipe->begin(), recipe->end(), operand) != recipe->end()) continue;
       if (!Recipe(operand, reader, life, recipe)) return false;
     }

@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "src/diag/check.h"
 #include "src/eval/fusion.h"
+#include "src/eval/inlining.h"
 #include "src/eval/order.h"
 #include "src/ir/op_table.h"
 
@@ -240,6 +241,7 @@ Plan MakePlan(const Computation& computation, bool is_body) {
   plan.root = position.at(computation.root);
   FindNeeded(computation, &plan);
   FindSplats(computation, &plan);
+  InlineProducers(computation, &plan);
   FindSteps(computation, &plan);
   FuseLoops(computation, &plan);
   FindLast(computation, &plan);

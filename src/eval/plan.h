@@ -5,14 +5,27 @@
 
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "src/ir/hlo.h"
 
 namespace tpuc {
 
+// A step that computes operands of its own (inlining.h): instructions in order, and where its
+// operands, as they are written, stand. Plan::operands then has what all of these read.
+struct Inlined {
+  std::vector<int> producers;
+  std::vector<int> operands;
+};
+
 struct Plan {
   std::vector<std::vector<int>> operands;  // positions in the computation, an instruction each
-  std::vector<bool> needed;                // the root depends on it, or it takes random numbers
+  std::vector<bool> needed;                // it runs: the root depends on it, or it is random
   std::vector<bool> random;                // nobody reads it: only the latter
+  // By position of the step. What is inlined is not needed; its own operands are as they are
+  // written.
+  absl::flat_hash_map<int, Inlined> inlined;
+  // A batch-norm-training whose normalised result is inlined wherever it is read.
+  std::vector<bool> statistics_only;
   // What runs, in this order (order.h): positions, without parameters; one may come again.
   std::vector<int> steps;
   // Bytes that live at once where most do, roughly, and the instruction there; 0: not worth a

@@ -216,6 +216,11 @@ void Run::TakeOperands(Operands* operands) {
 bool Run::Step(const Instruction& in) {
   Frame& frame = Top();
   if (options_.work && !Charge(in)) return false;
+  if (frame.plan->statistics_only[frame.next()]) return StepStatistics(in);
+  if (!frame.plan->inlined.empty()) {
+    const auto it = frame.plan->inlined.find(frame.next());
+    if (it != frame.plan->inlined.end()) return StepInlined(in, it->second);
+  }
   const std::vector<int>& places = frame.plan->operands[frame.next()];
   if (in.op == Op::kGetTupleElement) {
     Value& tuple = frame.values[places[0]];

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/node_hash_map.h"
 #include "src/eval/evaluator.h"
 #include "src/eval/norm.h"
 #include "src/eval/plan.h"
@@ -41,7 +42,7 @@ class Run {
     size_t step = 0;
     Kept* kept = nullptr;                           // to be filled, or null
     std::unique_ptr<Kept> loop;                     // what the body of the loop under way keeps
-    absl::flat_hash_map<int, NormMoments> moments;  // of batch-norms that run again
+    absl::node_hash_map<int, NormMoments> moments;  // of batch-norms, by position
     int next() const { return plan->steps[step]; }
   };
   using Operands = std::vector<Value>;
@@ -78,6 +79,12 @@ class Run {
   void AddSteps(size_t begin, Loop* loop);
   bool AddResults(size_t begin, Loop* loop);
   void FinishLoop(Loop* loop);
+  // run_inlined.cc: steps that compute their operands
+  struct InlinedStep;
+  bool StepInlined(const Instruction& in, const Inlined& inlined);
+  std::optional<Value> InlinedConvolution(const Instruction& in, InlinedStep* step);
+  std::optional<Value> InlinedNormGrad(const Instruction& in, InlinedStep* step);
+  bool StepStatistics(const Instruction& in);
   // run_collective.cc: communication, where one device is enough
   std::optional<Value> Collective(const Instruction& in, Operands* operands);
   std::optional<Value> RaggedAllToAll(const Instruction& in, Operands* operands);

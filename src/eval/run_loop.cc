@@ -126,8 +126,8 @@ bool Run::StepNormLoop(Loop* loop) {
   const auto hand_on = [&](int64_t first, int64_t count) {
     if (!failed) failed = loop->code.Run(first, count, &error);
   };
-  const bool ok = EvalBatchNorm(in, arrays, {normalised, &outs[1], &outs[2]}, &error, hand_on,
-                                &frame.moments[position]);
+  const bool ok = EvalBatchNorm(in, arrays, {normalised, &outs[1], &outs[2]}, &error,
+                                {hand_on, nullptr, &frame.moments[position]});
   if (!ok || failed) return Unsupported(failed ? *failed : in, error), false;
   frame.values[position] = Value();
   if (!loop->plan.last[loop->first + 1][0]) {
