@@ -11,16 +11,15 @@
 namespace tpuc {
 
 int FusedLoop::AddArray(const Literal* array) {
-  arrays_.push_back(array);
-  types_.push_back(array->shape().type);
-  return static_cast<int>(arrays_.size()) - 1;
+  const Type type = array->shape().type;
+  values_.push_back({array, type, LiteralBytesOf(type), array->size() == 1});
+  return static_cast<int>(values_.size()) - 1;
 }
 
 int FusedLoop::AddResult(const Instruction* in, const NormMoments* moments, Type type,
                          std::vector<int> operands) {
-  const int result = static_cast<int>(arrays_.size());
-  arrays_.push_back(nullptr);
-  types_.push_back(type);
+  const int result = static_cast<int>(values_.size());
+  values_.push_back({nullptr, type, LiteralBytesOf(type), false});
   steps_.push_back({in, moments, std::move(operands), result});
   return result;
 }
@@ -30,19 +29,20 @@ int FusedLoop::AddStep(const Instruction& in, std::vector<int> operands) {
 }
 
 int FusedLoop::AddNormalised(const NormMoments* moments, int operand) {
-  return AddResult(nullptr, moments, types_[operand], {operand});
+  return AddResult(nullptr, moments, values_[operand].type, {operand});
 }
 
 // Values of steps have blocks, which stay in the cache; arrays are read, and what goes to one is
 // written where it lies.
 std::vector<Literal>& FusedLoop::BlocksOf(int64_t n) {
   std::vector<Literal>& blocks = blocks_[n];
-  for (size_t v = blocks.size(); v < arrays_.size(); ++v) {
-    if (arrays_[v]) {
-      blocks.push_back(Literal::View(Shape::Array(types_[v], {arrays_[v]->size() == 1 ? 1 : n}),
-                                     arrays_[v]->bytes()));
+  for (size_t v = blocks.size(); v < values_.size(); ++v) {
+    const Value& value = values_[v];
+    Shape shape = Shape::Array(value.type, {value.one ? 1 : n});
+    if (value.array) {
+      blocks.push_back(Literal::View(std::move(shape), value.array->bytes()));
     } else {
-      blocks.emplace_back(Shape::Array(types_[v], {n}), Literal::Unwritten());
+      blocks.emplace_back(std::move(shape), Literal::Unwritten());
     }
   }
   return blocks;
@@ -52,7 +52,7 @@ std::vector<Literal>& FusedLoop::BlocksOf(int64_t n) {
 bool FusedLoop::IsReadAfter(const StoreTo& store) const {
   for (size_t s = steps_.size(); s-- > 0 && steps_[s].result != store.value;) {
     for (int operand : steps_[s].operands) {
-      if (arrays_[operand] == store.out) return true;
+      if (values_[operand].array == store.out) return true;
     }
   }
   return false;
@@ -64,13 +64,13 @@ const Instruction* FusedLoop::RunBlock(int64_t first, int64_t n, const Target* t
     for (StoreTo& store : stores_) store.copied = IsReadAfter(store);
   }
   std::vector<Literal>& blocks = BlocksOf(n);
-  for (size_t v = 0; v < arrays_.size(); ++v) {
-    if (!arrays_[v]) continue;
-    const bool one = arrays_[v]->size() == 1;
-    blocks[v].SetView(arrays_[v]->bytes() + (one ? 0 : first * LiteralBytesOf(types_[v])));
+  for (size_t v = 0; v < values_.size(); ++v) {
+    const Value& value = values_[v];
+    if (!value.array || value.one) continue;
+    blocks[v].SetView(value.array->bytes() + first * value.bytes);
   }
   const auto place = [&](const StoreTo& store) {
-    return store.out->bytes() + first * LiteralBytesOf(types_[store.value]);
+    return store.out->bytes() + first * values_[store.value].bytes;
   };
   for (const StoreTo& store : stores_) {
     if (!store.copied) blocks[store.value].SetView(place(store));
@@ -95,21 +95,10 @@ const Instruction* FusedLoop::RunBlock(int64_t first, int64_t n, const Target* t
 }
 
 const uint8_t* FusedLoop::ArrayOf(int64_t bytes) const {
-  for (size_t v = 0; v < arrays_.size(); ++v) {
-    const bool one = !arrays_[v] || arrays_[v]->size() == 1;
-    if (!one && LiteralBytesOf(types_[v]) == bytes) return arrays_[v]->bytes();
+  for (const Value& value : values_) {
+    if (value.array && !value.one && value.bytes == bytes) return value.array->bytes();
   }
   return nullptr;
-}
-
-void FusedLoop::Fetch(int64_t first, int64_t n) const {
-  constexpr int64_t kLine = 64;  // bytes
-  for (size_t v = 0; v < arrays_.size(); ++v) {
-    if (!arrays_[v] || arrays_[v]->size() == 1) continue;
-    const int64_t bytes = LiteralBytesOf(types_[v]);
-    const uint8_t* from = arrays_[v]->bytes() + first * bytes;
-    for (int64_t i = 0; i < n * bytes; i += kLine) __builtin_prefetch(from + i, 0, 2);
-  }
 }
 
 namespace {
@@ -118,7 +107,7 @@ namespace {
 // the next.
 template <typename A, typename F>
 const Instruction* ForBlocks(int64_t first, int64_t count, A&& ahead, F&& f) {
-  constexpr int64_t kMost = 2048;  // elements of a block
+  constexpr int64_t kMost = 1024;  // elements of a block
   const int64_t blocks = (count + kMost - 1) / kMost;
   const int64_t even = blocks > 0 ? (count + blocks - 1) / blocks : 0;
   for (const int64_t end = first + count; first < end; first += even) {
@@ -130,6 +119,16 @@ const Instruction* ForBlocks(int64_t first, int64_t count, A&& ahead, F&& f) {
 }
 
 }  // namespace
+
+// Inlined always: of nothing but prefetches, it counts as pure, and GCC drops its calls.
+__attribute__((always_inline)) inline void FusedLoop::Fetch(int64_t first, int64_t n) const {
+  constexpr int64_t kLine = 64;  // bytes
+  for (const Value& value : values_) {
+    if (!value.array || value.one) continue;
+    const uint8_t* from = value.array->bytes() + first * value.bytes;
+    for (int64_t i = 0; i < n * value.bytes; i += kLine) __builtin_prefetch(from + i, 0, 2);
+  }
+}
 
 const Instruction* FusedLoop::Run(int64_t first, int64_t count, std::string* error) {
   const auto ahead = [&](int64_t at, int64_t n) { Fetch(at, n); };
@@ -143,7 +142,7 @@ const Instruction* FusedLoop::Compute(int value, int64_t first, int64_t count, u
   const auto ahead = [&](int64_t at, int64_t n) { Fetch(at, n); };
   return ForBlocks(first, count, ahead, [&](int64_t at, int64_t n) {
     const Instruction* failed = RunBlock(at, n, &target, error);
-    target.to += n * LiteralBytesOf(types_[value]);
+    target.to += n * values_[value].bytes;
     return failed;
   });
 }

@@ -34,7 +34,7 @@ class FusedLoop {
   const uint8_t* ArrayOf(int64_t bytes) const;
 
   // The array lies somewhere else now.
-  void Moved(int value, const Literal* array) { arrays_[value] = array; }
+  void Moved(int value, const Literal* array) { values_[value].array = array; }
 
   // Elements first, ..., first + count - 1. Null, or a step whose types are not supported and
   // *error.
@@ -44,6 +44,12 @@ class FusedLoop {
                              std::string* error);
 
  private:
+  struct Value {
+    const Literal* array;  // null: of a step
+    Type type;
+    int64_t bytes;  // of an element
+    bool one;       // element, which stands for all
+  };
   struct Step {
     const Instruction* in;  // null: normalises
     const NormMoments* moments;
@@ -66,8 +72,7 @@ class FusedLoop {
   const Instruction* RunBlock(int64_t first, int64_t n, const Target* target, std::string* error);
   std::vector<Literal>& BlocksOf(int64_t n);
 
-  std::vector<const Literal*> arrays_;  // null: the value of a step
-  std::vector<Type> types_;
+  std::vector<Value> values_;
   std::vector<Step> steps_;
   std::vector<StoreTo> stores_;
   std::map<int64_t, std::vector<Literal>> blocks_;  // so many elements of each value

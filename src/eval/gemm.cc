@@ -224,6 +224,24 @@ void PrefetchRows(const T* c, int64_t stride, int64_t rows, int64_t columns) {
   }
 }
 
+// Where a panel's rows of two vectors go: added to what is there, or in its place.
+template <typename T>
+struct PanelRows {
+  T* first;
+  int64_t stride, rows;
+  bool add;
+
+  template <class V>
+  HWY_INLINE HWY_ATTR void Put(int64_t i, V left, V right) const {
+    const hn::ScalableTag<T> d;
+    if (i >= rows) return;
+    T *low = first + i * stride, *high = low + hn::Lanes(d);
+    // + 0 where nothing is added: a sum of nothing but underflow is +0, not -0
+    hn::StoreU(hn::Add(add ? hn::LoadU(d, low) : hn::Zero(d), left), d, low);
+    hn::StoreU(hn::Add(add ? hn::LoadU(d, high) : hn::Zero(d), right), d, high);
+  }
+};
+
 // c[rows x columns] = a panel * b panel, plus what is there if `add`; rows <= kRows, columns <= 2
 // vectors.
 template <typename T>
@@ -250,26 +268,14 @@ HWY_ATTR void Panel(int64_t depth, const T* a, const T* b, T* c, int64_t stride,
   }
   HWY_ALIGN T sums[kRows * 2 * hn::MaxLanes(hn::ScalableTag<T>())];
   const bool whole = columns == 2 * lanes;
-  const auto put = [&](int64_t i, auto left, auto right) HWY_ATTR {
-    if (whole) {
-      if (i >= rows) return;
-      // + 0 where nothing is added: a sum of nothing but underflow is +0, not -0
-      T* to = c + i * stride;
-      left = hn::Add(add ? hn::LoadU(d, to) : hn::Zero(d), left);
-      right = hn::Add(add ? hn::LoadU(d, to + lanes) : hn::Zero(d), right);
-      hn::StoreU(left, d, to);
-      hn::StoreU(right, d, to + lanes);
-      return;
-    }
-    hn::StoreU(left, d, sums + i * 2 * lanes);
-    hn::StoreU(right, d, sums + i * 2 * lanes + lanes);
-  };
-  put(0, s00, s01);
-  put(1, s10, s11);
-  put(2, s20, s21);
-  put(3, s30, s31);
-  put(4, s40, s41);
-  put(5, s50, s51);
+  const PanelRows<T> to{whole ? c : sums, whole ? stride : 2 * lanes, whole ? rows : kRows,
+                        whole && add};
+  to.Put(0, s00, s01);
+  to.Put(1, s10, s11);
+  to.Put(2, s20, s21);
+  to.Put(3, s30, s31);
+  to.Put(4, s40, s41);
+  to.Put(5, s50, s51);
   if (whole) return;
   for (int64_t i = 0; i < rows; ++i) {
     T* to = c + i * stride;
