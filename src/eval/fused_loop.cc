@@ -3,10 +3,12 @@
 #include "src/eval/fused_loop.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
 #include "src/eval/elementwise.h"
+#include "src/ir/native.h"
 
 namespace tpuc {
 
@@ -20,7 +22,7 @@ int FusedLoop::AddResult(const Instruction* in, const NormMoments* moments, Type
                          std::vector<int> operands) {
   const int result = static_cast<int>(values_.size());
   values_.push_back({nullptr, type, LiteralBytesOf(type), false});
-  steps_.push_back({in, moments, std::move(operands), result});
+  steps_.push_back({in, moments, std::move(operands), result, {}});
   return result;
 }
 
@@ -48,6 +50,35 @@ std::vector<Literal>& FusedLoop::BlocksOf(int64_t n) {
   return blocks;
 }
 
+// A clamp takes a batch-norm's result on as it is made, where nobody else reads it.
+void FusedLoop::Merge(const Target* target) {
+  std::vector<int> readers(values_.size(), 0), made(values_.size(), -1);
+  for (const Step& step : steps_) {
+    for (int operand : step.operands) ++readers[operand];
+  }
+  for (const StoreTo& store : stores_) ++readers[store.value];
+  if (target) ++readers[target->value];
+  const auto bound = [&](int value, double* to) {
+    const Value& v = values_[value];
+    if (v.array && v.one) *to = ElementAsDouble(v.type, v.array->bytes(), 0);
+    return v.array && v.one && !std::isnan(*to);
+  };
+  std::vector<Step> merged;
+  for (Step& step : steps_) {
+    NormBounds bounds;
+    const int norm = step.moments || step.operands.size() < 2 ? -1 : made[step.operands[1]];
+    if (norm >= 0 && step.in->op == Op::kClamp && readers[step.operands[1]] == 1 &&
+        bound(step.operands[0], &bounds.low) && bound(step.operands[2], &bounds.high)) {
+      merged[norm].bounds = bounds;
+      merged[norm].result = step.result;
+      continue;
+    }
+    if (step.moments) made[step.result] = static_cast<int>(merged.size());
+    merged.push_back(std::move(step));
+  }
+  steps_ = std::move(merged);
+}
+
 // A step after the one that makes the value reads an array in whose place it goes.
 bool FusedLoop::IsReadAfter(const StoreTo& store) const {
   for (size_t s = steps_.size(); s-- > 0 && steps_[s].result != store.value;) {
@@ -61,6 +92,7 @@ bool FusedLoop::IsReadAfter(const StoreTo& store) const {
 const Instruction* FusedLoop::RunBlock(int64_t first, int64_t n, const Target* target,
                                        std::string* error) {
   if (blocks_.empty()) {
+    Merge(target);
     for (StoreTo& store : stores_) store.copied = IsReadAfter(store);
   }
   std::vector<Literal>& blocks = BlocksOf(n);
@@ -79,7 +111,8 @@ const Instruction* FusedLoop::RunBlock(int64_t first, int64_t n, const Target* t
   std::vector<const Literal*>& operands = operands_;
   for (const Step& step : steps_) {
     if (step.moments) {
-      EvalNormalise(*step.moments, blocks[step.operands[0]], first, &blocks[step.result]);
+      EvalNormalise(*step.moments, step.bounds ? &*step.bounds : nullptr, blocks[step.operands[0]],
+                    first, &blocks[step.result]);
       continue;
     }
     operands.clear();

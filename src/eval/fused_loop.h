@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,7 +40,7 @@ class FusedLoop {
   // Elements first, ..., first + count - 1. Null, or a step whose types are not supported and
   // *error.
   const Instruction* Run(int64_t first, int64_t count, std::string* error);
-  // The same, and these elements of a value to `to`.
+  // The same, and these elements of a value, always the same one, to `to`.
   const Instruction* Compute(int value, int64_t first, int64_t count, uint8_t* to,
                              std::string* error);
 
@@ -55,6 +56,7 @@ class FusedLoop {
     const NormMoments* moments;
     std::vector<int> operands;
     int result;
+    std::optional<NormBounds> bounds;  // of what is normalised
   };
   struct StoreTo {
     int value;
@@ -68,6 +70,7 @@ class FusedLoop {
   int AddResult(const Instruction* in, const NormMoments* moments, Type type,
                 std::vector<int> operands);
   bool IsReadAfter(const StoreTo& store) const;
+  void Merge(const Target* target);
   void Fetch(int64_t first, int64_t n) const;  // brings these elements of arrays near
   const Instruction* RunBlock(int64_t first, int64_t n, const Target* target, std::string* error);
   std::vector<Literal>& BlocksOf(int64_t n);

@@ -207,14 +207,22 @@ std::pair<double, double> Centre(double mean, double factor) {
   return {centre, std::isfinite(centre) ? (centre - mean) * factor : 0.0};
 }
 
-// y = (x - centre) * factor + addend, of feature c.
-template <typename T>
-HWY_ATTR void ScaleRun(const T* x, const NormMoments& by, int64_t c, int64_t n, T* y) {
+// y = (x - centre) * factor + addend, of feature c; within the bounds, as clamp has it.
+template <bool kClamps, typename T>
+HWY_ATTR void ScaleRun(const T* x, const NormMoments& by, NormBounds bounds, int64_t c, int64_t n,
+                       T* y) {
   const T centre = static_cast<T>(by.centre[c]), factor = static_cast<T>(by.factor[c]);
   const T addend = static_cast<T>(by.addend[c]);
+  const T least = static_cast<T>(bounds.low), most = static_cast<T>(bounds.high);
   const auto run = [&](auto d, int64_t i) HWY_ATTR {
     const auto distance = hn::Sub(hn::LoadU(d, x + i), hn::Set(d, centre));
-    hn::StoreU(hn::MulAdd(distance, hn::Set(d, factor), hn::Set(d, addend)), d, y + i);
+    auto value = hn::MulAdd(distance, hn::Set(d, factor), hn::Set(d, addend));
+    if constexpr (kClamps) {
+      const auto low = hn::Set(d, least), high = hn::Set(d, most);
+      value = hn::IfThenElse(hn::Ge(low, value), low, value);
+      value = hn::IfThenElse(hn::Le(high, value), high, value);
+    }
+    hn::StoreU(value, d, y + i);
   };
   const hn::ScalableTag<T> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -231,7 +239,7 @@ void Scale(const Literal& a, const Runs& runs, Range range, const NormMoments& b
   Writer<T> to(out);
   for (int64_t o = 0; o < runs.outer; ++o) {
     ForOuter(runs, range, o, [&](int64_t c, int64_t first, int64_t n) {
-      ScaleRun(in.At(first, n), by, c, n, to.At(first));
+      ScaleRun<false>(in.At(first, n), by, {}, c, n, to.At(first));
       to.Done(first, n);
     });
     if (written) written(runs.At(o, range.first), (range.last - range.first) * runs.run);
@@ -349,7 +357,8 @@ bool BatchNorm(const Instruction& in, absl::Span<const Literal* const> operands,
   });
 }
 
-void NormaliseBlock(const NormMoments& moments, const Literal& x, int64_t first, Literal* out) {
+void NormaliseBlock(const NormMoments& moments, const NormBounds* bounds, const Literal& x,
+                    int64_t first, Literal* out) {
   VisitCompute(x.shape().type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (std::is_floating_point_v<T>) {
@@ -359,7 +368,11 @@ void NormaliseBlock(const NormMoments& moments, const Literal& x, int64_t first,
       for (int64_t i = 0, n = 0; i < x.size(); i += n) {
         const int64_t at = first + i, c = at / moments.run % features;
         n = std::min({x.size() - i, moments.run - at % moments.run, kBlock});
-        ScaleRun(in.At(i, n), moments, c, n, to.At(i));
+        if (bounds != nullptr) {
+          ScaleRun<true>(in.At(i, n), moments, *bounds, c, n, to.At(i));
+        } else {
+          ScaleRun<false>(in.At(i, n), moments, {}, c, n, to.At(i));
+        }
         to.Done(i, n);
       }
     }
@@ -380,8 +393,9 @@ bool EvalBatchNorm(const Instruction& in, absl::Span<const Literal* const> opera
   return HWY_DYNAMIC_DISPATCH(BatchNorm)(in, operands, outs, error, hooks);
 }
 
-void EvalNormalise(const NormMoments& moments, const Literal& x, int64_t first, Literal* out) {
-  HWY_DYNAMIC_DISPATCH(NormaliseBlock)(moments, x, first, out);
+void EvalNormalise(const NormMoments& moments, const NormBounds* bounds, const Literal& x,
+                   int64_t first, Literal* out) {
+  HWY_DYNAMIC_DISPATCH(NormaliseBlock)(moments, bounds, x, first, out);
 }
 
 }  // namespace tpuc

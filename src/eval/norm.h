@@ -35,8 +35,13 @@ bool EvalBatchNorm(const Instruction& in, absl::Span<const Literal* const> opera
                    absl::Span<Literal* const> outs, std::string* error,
                    const NormHooks& hooks = {});
 
-// The normalised values: x and *out, floats of one type, hold the elements of a training's
-// operand and result from `first` on.
-void EvalNormalise(const NormMoments& moments, const Literal& x, int64_t first, Literal* out);
+// Bounds of a clamp.
+struct NormBounds {
+  double low, high;  // no NaN; values of the type that is clamped
+};
+// The normalised values, within the bounds if there are any: x and *out, floats of one type, hold
+// the elements of a training's operand and result from `first` on.
+void EvalNormalise(const NormMoments& moments, const NormBounds* bounds, const Literal& x,
+                   int64_t first, Literal* out);
 
 }  // namespace tpuc
