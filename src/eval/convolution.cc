@@ -11,6 +11,7 @@
 #include "src/eval/attrs.h"
 #include "src/eval/contract.h"
 #include "src/eval/images.h"
+#include "src/eval/lines.h"
 #include "src/eval/operation.h"
 #include "src/eval/strided.h"
 
@@ -120,7 +121,8 @@ class Convolution {
   // What the padded images, or parts of a computed input, that are looked at together take, in
   // bytes. Operands that are converted are so each time: all images then are.
   int64_t ChooseParts() {
-    constexpr int64_t kCached = int64_t{4} << 20, kNear = int64_t{1} << 19;  // bytes
+    constexpr int64_t kCached = int64_t{4} << 20, kNear = int64_t{1} << 19,
+                      kLarge = int64_t{256} << 20;  // bytes
     const auto fit = [](int64_t most, int64_t bytes, int64_t count) {
       return std::clamp<int64_t>(most / std::max<int64_t>(1, bytes), 1, count);
     };
@@ -130,7 +132,9 @@ class Convolution {
       each = part_.index_bytes();
       at_once_ = BestPart(features(), places(), fit(kNear, each, features()));
     } else if (!converts_ && in_order() && !trivial_) {
-      at_once_ = fit(kCached, each, images_);
+      // A large kernel (a gradient's other operand) is read again for each part.
+      const bool large = rows_ && rhs_.byte_size() > kCached;
+      at_once_ = fit(large ? kLarge : kCached, each, images_);
     } else if (!converts_ && in_order() && !lhs_.array() && n_.lhs_batch == 0) {
       at_once_ = fit(kNear, each, images_);
     }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "src/eval/lines.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "src/eval/gemm.cc"
 #include "hwy/foreach_target.h"
@@ -18,27 +20,18 @@ constexpr int64_t kRows = 6;
 constexpr int64_t kStrip = 20 * kRows;  // rows of A packed at once
 constexpr int64_t kColumns = 1024;      // columns of B packed at once
 
-// Offsets that ascend by one. Within a dimension they do, so that both ends tell most of it.
-inline bool Contiguous(const int64_t* offsets, int64_t n) {
-  if (offsets[n - 1] - offsets[0] != n - 1) return false;
-  for (int64_t i = 1; i < n; ++i) {
-    if (offsets[i] != offsets[0] + i) return false;
+// The n elements of an operand from an offset on, a step apart; those that do not lie together are
+// put together in `room`.
+template <typename T>
+HWY_ATTR const T* LineOf(const Indexed<T>& x, int64_t offset, int64_t n, int64_t step, T* room) {
+  if (step == 1) return x.Line(offset, n, room);
+  const T* from = x.data + offset;
+  if (step == 2) {  // vectorises
+    for (int64_t i = 0; i < n; ++i) room[i] = from[i * 2];
+  } else {
+    for (int64_t i = 0; i < n; ++i) room[i] = from[i * step];
   }
-  return true;
-}
-
-// Where offsets stop ascending by one: n of them in parts, [0] = 0 and the last = n. Few parts
-// only: empty where they are shorter than pays.
-inline std::vector<int64_t> PartsOf(const int64_t* offsets, int64_t n) {
-  constexpr int64_t kShort = 16;
-  std::vector<int64_t> parts{0};
-  for (int64_t i = 1; i < n; ++i) {
-    if (offsets[i] == offsets[i - 1] + 1) continue;
-    parts.push_back(i);
-    if (static_cast<int64_t>(parts.size()) * kShort > n + kShort) return {};
-  }
-  parts.push_back(n);
-  return parts;
+  return room;
 }
 
 // A line of at most `width` values (two vectors), padded with zeros.
@@ -93,7 +86,7 @@ HWY_ATTR void PackLines(const std::vector<const T*>& line, int64_t n, int64_t st
 template <typename T>
 HWY_ATTR void PackColumns(const Indexed<T>& b, int64_t p0, int64_t depth, int64_t j0, int64_t count,
                           int64_t width, T* out) {
-  const std::vector<int64_t> parts = PartsOf(b.row + p0, depth);
+  const Parts parts = PartsOf(b.row + p0, depth);
   const bool along = depth > 1 && !parts.empty();  // the depth; where it is better
   const bool wide = count > width || (b.computed && !along);
   if (wide && Contiguous(b.column + j0, count)) {  // whole lines: memory is read in order
@@ -111,16 +104,18 @@ HWY_ATTR void PackColumns(const Indexed<T>& b, int64_t p0, int64_t depth, int64_
   for (int64_t j = 0; j < count; j += width) {
     const int64_t w = std::min(width, count - j);
     const int64_t* column = b.column + j0 + j;
-    const bool unit = Contiguous(column, w);
+    const bool unit = Contiguous(column, w), doubled = w == width && Doubled(column, w);
     if (along && (!unit || b.computed)) {  // a few places at a time
       const int64_t places = b.computed ? depth : 128;
-      std::vector<T> room(b.computed ? width * places : 0);
-      for (size_t part = 0; part + 1 < parts.size(); ++part) {
-        for (int64_t p = parts[part]; p < parts[part + 1]; p += places) {
-          const int64_t n = std::min(places, parts[part + 1] - p);
+      std::vector<T> room(b.computed || parts.step != 1 ? width * places : 0);
+      for (size_t part = 0; part + 1 < parts.starts.size(); ++part) {
+        const int64_t end = parts.starts[part + 1];
+        for (int64_t p = parts.starts[part]; p < end; p += places) {
+          const int64_t n = std::min(places, end - p);
           lines.clear();
           for (int64_t l = 0; l < w; ++l) {
-            lines.push_back(b.Line(b.row[p0 + p] + column[l], n, room.data() + l * places));
+            const int64_t offset = b.row[p0 + p] + column[l];
+            lines.push_back(LineOf(b, offset, n, parts.step, room.data() + l * places));
           }
           PackLines(lines, n, width, out + p * width);
           for (int64_t q = 0; w < width && q < n; ++q) {
@@ -135,6 +130,8 @@ HWY_ATTR void PackColumns(const Indexed<T>& b, int64_t p0, int64_t depth, int64_
       const T* row = b.data + b.row[p0 + p];
       if (unit) {
         PackLine(row + column[0], w, width, out);
+      } else if (doubled) {
+        for (int64_t l = 0; l < width; ++l) out[l] = row[column[0] + l * 2];
       } else {
         for (int64_t l = 0; l < w; ++l) out[l] = row[column[l]];
         std::fill(out + w, out + width, T{0});
@@ -147,17 +144,17 @@ HWY_ATTR void PackColumns(const Indexed<T>& b, int64_t p0, int64_t depth, int64_
 template <typename T>
 HWY_ATTR void PackRows(const Indexed<T>& a, int64_t i0, int64_t count, int64_t p0, int64_t depth,
                        T* out) {
-  const std::vector<int64_t> parts = PartsOf(a.column + p0, depth);
+  const Parts parts = PartsOf(a.column + p0, depth);
   std::vector<const T*> lines;
-  std::vector<T> room(a.computed ? kRows * depth : 0);
+  std::vector<T> room(a.computed || parts.step != 1 ? kRows * depth : 0);
   for (int64_t i = 0; i < count; i += kRows, out += kRows * depth) {
     const int64_t w = std::min(kRows, count - i);
-    for (size_t part = 0; part + 1 < parts.size(); ++part) {
-      const int64_t first = parts[part], n = parts[part + 1] - first;
+    for (size_t part = 0; part + 1 < parts.starts.size(); ++part) {
+      const int64_t first = parts.starts[part], n = parts.starts[part + 1] - first;
       lines.clear();
       for (int64_t l = 0; l < w; ++l) {
         const int64_t offset = a.column[p0 + first] + a.row[i0 + i + l];
-        lines.push_back(a.Line(offset, n, room.data() + l * depth));
+        lines.push_back(LineOf(a, offset, n, parts.step, room.data() + l * depth));
       }
       PackLines(lines, n, kRows, out + first * kRows);
     }
@@ -172,48 +169,6 @@ HWY_ATTR void PackRows(const Indexed<T>& a, int64_t i0, int64_t count, int64_t p
     }
   }
 }
-
-// What the next block of a product reads, brought near while this one is computed. Lines of memory,
-// as far as they lie together.
-template <typename T>
-class Ahead {
- public:
-  // Shared out among so many calls of Take.
-  explicit Ahead(int64_t calls) : calls_(std::max<int64_t>(1, calls)) {}
-  // The block x[i0 ..., j0 ...] of an operand.
-  void Add(const Indexed<T>& x, int64_t i0, int64_t rows, int64_t j0, int64_t columns) {
-    if (x.data == nullptr || rows <= 0 || columns <= 0) return;
-    if (Contiguous(x.column + j0, columns)) {
-      for (int64_t i = i0; i < i0 + rows; ++i) AddLine(x.data + x.row[i] + x.column[j0], columns);
-    } else if (x.row[i0 + rows - 1] - x.row[i0] == rows - 1) {
-      for (int64_t j = j0; j < j0 + columns; ++j) AddLine(x.data + x.row[i0] + x.column[j], rows);
-    }
-    each_ = (total_ + calls_ - 1) / calls_;
-  }
-  void Take() {
-    for (int64_t n = each_; n > 0 && line_ < lines_.size(); --n) {
-      __builtin_prefetch(lines_[line_].first + at_, 0, 2);
-      at_ += kLine;
-      if (at_ >= lines_[line_].second) {
-        at_ = 0;
-        ++line_;
-      }
-    }
-  }
-
- private:
-  static constexpr int64_t kLine = 64;  // bytes
-  void AddLine(const T* from, int64_t count) {
-    const int64_t bytes = count * static_cast<int64_t>(sizeof(T));
-    lines_.push_back({reinterpret_cast<const char*>(from), bytes});
-    total_ += (bytes + kLine - 1) / kLine;
-  }
-
-  const int64_t calls_;
-  std::vector<std::pair<const char*, int64_t>> lines_;
-  size_t line_ = 0;
-  int64_t at_ = 0, total_ = 0, each_ = 0;
-};
 
 // Rows that are written soon.
 template <typename T>
@@ -355,18 +310,6 @@ HWY_EXPORT(GemmF64);
 
 int64_t PanelsTaken(int64_t m, int64_t n) {
   return HWY_DYNAMIC_DISPATCH(PanelMultiplications)(m, n);
-}
-
-bool LiesInLines(absl::Span<const int64_t> columns) {
-  constexpr int64_t kLong = 512;
-  int64_t first = 0;
-  const int64_t n = static_cast<int64_t>(columns.size());
-  for (int64_t i = 1; i <= n; ++i) {
-    if (i < n && columns[i] == columns[i - 1] + 1) continue;
-    if (i - first < kLong) return false;
-    first = i;
-  }
-  return n > 0;
 }
 
 void Gemm(int64_t m, int64_t n, int64_t k, const Indexed<float>& a, const Indexed<float>& b,

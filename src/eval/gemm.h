@@ -21,7 +21,7 @@ template <typename T>
 using LineSource = std::function<void(int64_t first, int64_t count, T* to)>;
 
 // An operand seen as a matrix: element (i, j) is data[row[i] + column[j]]. Or it is computed as it
-// is packed, line by line (LiesInLines): then the offsets, from `base` on, are the array's, and
+// is packed, line by line (lines.h): then the offsets, from `base` on, are the array's, and
 // data is what it is computed from, to be fetched ahead, or null.
 template <typename T>
 struct Indexed {
@@ -38,10 +38,6 @@ struct Indexed {
     return room;
   }
 };
-
-// The columns of A, or the rows of B, lie together in lines long enough for a product to compute
-// them one by one as it packs them.
-bool LiesInLines(absl::Span<const int64_t> columns);
 
 // A in panels, as a product has packed it: the next product of the same A need not do so again.
 template <typename T>

@@ -228,6 +228,9 @@ TEST(Inlining, ConvolutionsReadWhatTheyCompute) {
   CheckConvolutions<float>({3, 6, 96, 96}, 8, Type::kF32, 2e-6);
   CheckConvolutions<float>({1, 97, 40, 40}, 4, Type::kF32, 2e-6);
   CheckConvolutions<float>({20, 41, 14, 14}, 33, Type::kF32, 2e-6);
+  CheckConvolutions<float>({3, 100, 19, 27}, 3, Type::kF32,
+                           2e-6);  // 513 places: lines end anywhere
+  CheckConvolutions<float>({130, 2, 19, 27}, 8, Type::kF32, 2e-6);
   CheckConvolutions<double>({2, 33, 50, 50}, 5, Type::kF64, 1e-13);
 }
 
