@@ -115,7 +115,8 @@ HWY_ATTR void PackColumns(const Indexed<T>& b, int64_t p0, int64_t depth, int64_
           lines.clear();
           for (int64_t l = 0; l < w; ++l) {
             const int64_t offset = b.row[p0 + p] + column[l];
-            lines.push_back(LineOf(b, offset, n, parts.step, room.data() + l * places));
+            lines.push_back(
+                LineOf(b, offset, n, parts.step, room.empty() ? nullptr : &room[l * places]));
           }
           PackLines(lines, n, width, out + p * width);
           for (int64_t q = 0; w < width && q < n; ++q) {
@@ -154,7 +155,8 @@ HWY_ATTR void PackRows(const Indexed<T>& a, int64_t i0, int64_t count, int64_t p
       lines.clear();
       for (int64_t l = 0; l < w; ++l) {
         const int64_t offset = a.column[p0 + first] + a.row[i0 + i + l];
-        lines.push_back(LineOf(a, offset, n, parts.step, room.data() + l * depth));
+        lines.push_back(
+            LineOf(a, offset, n, parts.step, room.empty() ? nullptr : &room[l * depth]));
       }
       PackLines(lines, n, kRows, out + first * kRows);
     }

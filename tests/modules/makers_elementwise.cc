@@ -36,8 +36,8 @@ Instruction* Binary(Builder* b, Op op) {
   // One rounding of 1e30 is all there is of its remainder: of floats that were computed it says
   // nothing.
   if (op == Op::kRemainder && IsFloat(x->shape.type)) {
-    return b->Emit(
-        op, {b->AnyLeaf(x->shape.type, x->shape.dims), b->AnyLeaf(x->shape.type, x->shape.dims)});
+    const Shape shape = x->shape;
+    return b->Emit(op, {b->Leaf(shape.type, shape.dims), b->Leaf(shape.type, shape.dims)});
   }
   Instruction* y = b->Like(*x);
   return b->random->Chance(50) ? b->Emit(op, {x, y}) : b->Emit(op, {y, x});
