@@ -1,6 +1,8 @@
 // Literal storage (literal.h): dense row-major bytes, or one literal per element of a tuple.
 #include "src/ir/literal.h"
 
+#include <algorithm>
+
 #include "src/diag/check.h"
 
 namespace tpuc {
@@ -28,8 +30,11 @@ Literal::Literal(Shape shape, std::vector<Literal> elements)
 }
 
 bool Literal::IdenticalTo(const Literal& o) const {
-  if (!Compatible(shape_, o.shape_) || elided_ != o.elided_ || byte_size() != o.byte_size() ||
-      std::memcmp(bytes(), o.bytes(), byte_size()) != 0 || elements_.size() != o.elements_.size()) {
+  if (!Compatible(shape_, o.shape_) || elided_ != o.elided_ ||
+      elements_.size() != o.elements_.size()) {
+    return false;
+  }
+  if (!std::equal(bytes(), bytes() + byte_size(), o.bytes(), o.bytes() + o.byte_size())) {
     return false;
   }
   for (size_t i = 0; i < elements_.size(); ++i) {
