@@ -207,6 +207,16 @@ std::pair<double, double> Centre(double mean, double factor) {
   return {centre, std::isfinite(centre) ? (centre - mean) * factor : 0.0};
 }
 
+// Calls run(d, i) for vectors of n values, and for what they leave one by one.
+template <typename T, typename F>
+HWY_INLINE HWY_ATTR void ForVectors(int64_t n, const F& run) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) run(d, i);
+  for (; i < n; ++i) run(hn::CappedTag<T, 1>(), i);
+}
+
 // y = (x - centre) * factor + addend, of feature c; within the bounds, as clamp has it.
 template <bool kClamps, typename T>
 HWY_ATTR void ScaleRun(const T* x, const NormMoments& by, NormBounds bounds, int64_t c, int64_t n,
@@ -224,11 +234,7 @@ HWY_ATTR void ScaleRun(const T* x, const NormMoments& by, NormBounds bounds, int
     }
     hn::StoreU(value, d, y + i);
   };
-  const hn::ScalableTag<T> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) run(d, i);
-  for (; i < n; ++i) run(hn::CappedTag<T, 1>(), i);
+  ForVectors<T>(n, run);
 }
 
 // The same feature by feature.
@@ -259,11 +265,7 @@ HWY_ATTR void GradientRun(const T* x, const T* dy, const OfGradient& by, int64_t
     const auto of_distance = hn::MulAdd(distance, hn::Set(d, of_x), hn::Set(d, rest));
     hn::StoreU(hn::MulAdd(hn::LoadU(d, dy + i), hn::Set(d, of_dy), of_distance), d, dx + i);
   };
-  const hn::ScalableTag<T> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) run(d, i);
-  for (; i < n; ++i) run(hn::CappedTag<T, 1>(), i);
+  ForVectors<T>(n, run);
 }
 
 template <typename T>
