@@ -282,7 +282,6 @@ class Convolution {
   // All images; some features at a time.
   bool MultiplyByDepth(Literal* product, std::string* error) {
     std::memset(product->bytes(), 0, product->byte_size());
-    part_.Reserve(at_once_);
     Side rows{{0}, AllRows(images_), {}}, weights{{0}, weights_.free, {}};
     for (int64_t first = 0; first < features(); first += at_once_) {
       const int64_t count = std::min(at_once_, features() - first);
@@ -309,7 +308,6 @@ class Convolution {
       if (!padded_.Fill(first, count, error)) return false;
       input = &padded_.literal();
     } else if (!input) {
-      if (first == 0) part_.Reserve(at_once_);
       if (!part_.Fill(first, count, error)) return false;
       input = &part_.literal();
     }

@@ -24,14 +24,12 @@ Part::Part(const Elements& of, int64_t dim) : of_(of), dim_(dim) {
 
 int64_t Part::index_bytes() const { return outer_ * inner_ * LiteralBytesOf(of_.shape().type); }
 
-Dims Part::Reserve(int64_t indices) {
-  Shape shape = of_.shape();
-  shape.dims[dim_] = indices;
-  literal_ = Literal(shape, Literal::Unwritten());
-  return RowMajorStrides(shape.dims);
-}
-
 bool Part::Fill(int64_t first, int64_t count, std::string* error) {
+  if (literal_.byte_size() == 0) {
+    Shape shape = of_.shape();
+    shape.dims[dim_] = count;
+    literal_ = Literal(shape, Literal::Unwritten());
+  }
   const int64_t size = of_.shape().dims[dim_], room = literal_.shape().dims[dim_];
   uint8_t* to = literal_.bytes();
   for (int64_t o = 0; o < outer_; ++o) {

@@ -18,9 +18,8 @@ class Part {
   Part(const Elements& of, int64_t dim);
 
   int64_t index_bytes() const;  // of one index
-  // Room for that many indices; their strides.
-  Dims Reserve(int64_t indices);
-  // The indices from `first` on; what lies beyond them is left over.
+  // The indices from `first` on. The first call makes the room; later ones take no more, and what
+  // lies beyond them is left over.
   bool Fill(int64_t first, int64_t count, std::string* error);
   const Literal& literal() const { return literal_; }
 
